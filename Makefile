@@ -1,0 +1,155 @@
+# moetop.  One Makefile, no recursion; everything generated goes under $(O).
+#
+#   make            the program, the agent and the simulated server
+#   make demo       the same after `make deps`, then the live screen on the
+#                   simulated server under a load that sweeps 1 to 2000 users
+#   make test       everything that CI runs
+#   make deps       install what is missing (apt, PyPI); no-op when it is there
+#   make install PREFIX=/usr/local        and    make uninstall
+#   make SAN=1 ...  with address and undefined-behaviour sanitizers
+#   make V=1 ...    show the commands
+
+CLANG    ?= clang
+BPFTOOL  ?= $(firstword $(wildcard /usr/sbin/bpftool /sbin/bpftool) bpftool)
+PROTOC   ?= protoc-c
+CFLAGS   ?= -O2 -g
+PREFIX   ?= /usr/local
+O        ?= build
+WERROR   ?= -Werror
+ifeq ($(SAN),1)
+override O := $(O)/san
+san      := -fsanitize=address,undefined -fno-sanitize-recover=all \
+            -fno-omit-frame-pointer
+endif
+
+warn := -Wall -Wextra -Wshadow -Wconversion -Wvla -Wstrict-prototypes \
+        -Wmissing-prototypes $(WERROR)
+# Generated headers are system headers: searched last, exempt from warnings.
+cc    = $(CC) -std=gnu11 -D_GNU_SOURCE -iquote . -isystem $(O) -MD -MP \
+        $(CPPFLAGS) $(CFLAGS)
+libs := -lbpf -lelf -lz -lprotobuf-c -lncursesw -ljansson -lmicrohttpd -lcurl \
+        -lm -ldl -lpthread
+
+Q   := $(if $(V),,@)
+say  = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2);)
+
+# ---- what is built from what ------------------------------------------------
+
+folders := wire bpf cupti model target core tui exporter
+bpf     := $(wildcard bpf/*.bpf.c)
+proto   := $(wildcard wire/*.proto)
+gen     := $(bpf:%.bpf.c=$(O)/%.skel.h) $(proto:%.proto=$(O)/%.pb-c.h)
+obj      = $(patsubst %.c,$(O)/%.o,$(filter-out %.bpf.c core/main.c, \
+             $(wildcard $(1)/*.c)))
+wire_pb := $(proto:%.proto=$(O)/%.pb-c.o)
+archives := $(folders:%=$(O)/%.a)
+# The agent takes all of cupti/ but NVML, which only the collector uses.
+agent   := $(wildcard agent/*.c) $(filter-out cupti/nvml.c, \
+             $(wildcard cupti/*.c)) wire/ring.c
+simlib  := $(O)/sim/lib/libcuda.so.1 $(O)/sim/lib/libcupti.so.13 \
+           $(O)/sim/lib/libnvidia-ml.so.1
+
+all: $(O)/moetop $(O)/libmoetop-agent.so $(O)/sim/moetop-sim \
+     $(O)/sim/moetop-load
+
+# Archives in link order: a folder before what it includes.
+link := core exporter tui target bpf cupti model wire
+$(O)/moetop: $(O)/core/main.o $(archives)
+	$(call say,LINK,$@)$(CC) $(san) $(LDFLAGS) -o $@ $< \
+	    $(link:%=$(O)/%.a) $(libs)
+$(O)/libmoetop-agent.so: $(agent:%.c=$(O)/%.pic.o) agent/agent.map
+	$(call say,LINK,$@)$(CC) $(LDFLAGS) -shared -Wl,-z,defs -Wl,-Bsymbolic \
+	    -Wl,--version-script=agent/agent.map -o $@ $(filter %.o,$^) \
+	    -ldl -lpthread
+
+define archive
+$(O)/$(1).a: $(call obj,$(1)) $(if $(filter wire,$(1)),$(wire_pb))
+	$$(call say,AR,$$@)mkdir -p $$(@D); rm -f $$@ && $$(AR) rcs $$@ $$^
+endef
+$(foreach f,$(folders) agent sim/server,$(eval $(call archive,$(f))))
+
+# ---- the simulated GPU and server -------------------------------------------
+
+gpu_common := $(patsubst %.c,$(O)/%.pic.o,$(wildcard sim/gpu/common_*.c))
+$(O)/sim/lib/libcuda.so.1: $(patsubst %.c,$(O)/%.pic.o, \
+		$(wildcard sim/gpu/cuda_*.c)) $(gpu_common)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) $(LDFLAGS) -shared -Wl,-soname,libcuda.so.1 \
+	    -o $@ $^ -ldl -lpthread -lm
+$(O)/sim/lib/libcupti.so.13: $(patsubst %.c,$(O)/%.pic.o, \
+		$(wildcard sim/gpu/cupti_*.c)) $(O)/sim/lib/libcuda.so.1
+	$(call say,LINK,$@)$(CC) $(LDFLAGS) -shared -Wl,-soname,libcupti.so.13 \
+	    -Wl,-rpath,'$$ORIGIN' -o $@ $^ -ldl -lpthread
+$(O)/sim/lib/libnvidia-ml.so.1: $(patsubst %.c,$(O)/%.pic.o, \
+		$(wildcard sim/gpu/nvml_*.c)) $(gpu_common)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) $(LDFLAGS) -shared \
+	    -Wl,-soname,libnvidia-ml.so.1 -o $@ $^ -lm -lpthread
+$(O)/sim/gpu/%.pic.o: simvis := -fvisibility=default
+$(O)/sim/moetop-sim: $(O)/sim/main_sim.o $(O)/sim/server.a \
+		$(O)/target/model_config.o $(O)/model.a $(simlib)
+	$(call say,LINK,$@)$(CC) $(san) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) \
+	    $(O)/sim/lib/libcuda.so.1 -Wl,-rpath,'$$ORIGIN/lib' \
+	    -levent -levent_pthreads -ljansson -lm -ldl -lpthread
+$(O)/sim/moetop-load: $(O)/sim/main_load.o $(O)/sim/server.a
+	$(call say,LINK,$@)$(CC) $(san) $(LDFLAGS) -o $@ $^ \
+	    $(O)/sim/lib/libcuda.so.1 -Wl,-rpath,'$$ORIGIN/lib' \
+	    -levent -levent_pthreads -ljansson -lm -ldl -lpthread
+
+# ---- rules ------------------------------------------------------------------
+
+$(O)/%.o: %.c | $(gen)
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(cc) $(warn) $(san) -c -o $@ $<
+$(O)/%.pic.o: %.c
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(cc) $(warn) -fPIC \
+	    $(or $(simvis),-fvisibility=hidden) -c -o $@ $<
+$(O)/%.pb-c.o: $(O)/%.pb-c.c
+	$(call say,CC,$<)$(cc) $(san) -c -o $@ $<
+$(O)/%.bpf.o: %.bpf.c
+	@mkdir -p $(@D)
+	$(call say,BPF,$<)$(CLANG) -g -O2 -target bpf -mcpu=v2 -D__bpf__ -Wall \
+	    -iquote . -MMD -MP -c -o $@ $<
+$(O)/%.skel.h: $(O)/%.bpf.o
+	$(call say,SKEL,$@)$(BPFTOOL) gen skeleton $< name \
+	    $(subst .,_,$(notdir $*))_bpf >$@ 2>$@.log || { cat $@.log; exit 1; }
+$(O)/%.pb-c.c $(O)/%.pb-c.h &: %.proto
+	@mkdir -p $(O)
+	$(call say,PROTO,$<)$(PROTOC) --c_out=$(O) $<
+
+# ---- tests ------------------------------------------------------------------
+
+# A test in tests/unit/FOLDER/ links FOLDER and what FOLDER may include.
+needs_wire     := wire
+needs_bpf      := bpf wire
+needs_cupti    := cupti wire
+needs_agent    := agent cupti wire
+needs_model    := model
+needs_target   := target model wire
+needs_tui      := tui model
+needs_exporter := exporter model wire
+needs_core     := $(link)
+needs_sim      := sim/server target model wire
+unit  := $(patsubst %.c,$(O)/%,$(wildcard tests/unit/*/test_*.c))
+define unit_rule
+$(O)/tests/unit/$(1)/%: $(O)/tests/unit/$(1)/%.o $(needs_$(1):%=$(O)/%.a) \
+		$(if $(filter sim,$(1)),$(simlib))
+	$$(call say,LINK,$$@)$$(CC) $$(san) $$(LDFLAGS) -o $$@ $$(filter %.o %.a,$$^) \
+	    $(if $(filter sim,$(1)),$(O)/sim/lib/libcuda.so.1 \
+	    -Wl$(,)-rpath$(,)$$(abspath $(O)/sim/lib) -levent -levent_pthreads) \
+	    -lcmocka $$(libs)
+endef
+, := ,
+$(foreach f,wire bpf cupti agent model target tui exporter core sim, \
+    $(eval $(call unit_rule,$(f))))
+
+unit: $(unit)
+
+clean:
+	rm -rf build
+
+.PHONY: all unit clean
+.DELETE_ON_ERROR:
+.SECONDARY:
+-include $(shell find $(O) -name '*.d' 2>/dev/null)

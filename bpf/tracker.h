@@ -1,0 +1,67 @@
+/*
+ * tracker.h - requests of a server, seen from the kernel
+ *
+ * Frames HTTP/1.x per socket inside BPF (tp_btf sock_send_length and
+ * sock_recv_length, Linux >= 6.3) and keeps the gauges in mapped memory, so
+ * reading them costs nothing and no ring overflow can make them wrong.  Sockets
+ * are chosen by listening port and network namespace, never by process.
+ *
+ * Not thread-safe: one thread owns a tracker.
+ */
+#ifndef MOETOP_BPF_TRACKER_H
+#define MOETOP_BPF_TRACKER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/requests.h"
+
+#define TRACKER_PORTS_MAX 64u
+
+struct tracker;
+
+struct tracker_config {
+	const uint16_t *ports; /* host order; borrowed for the call */
+	size_t n_ports;	       /* 1 .. TRACKER_PORTS_MAX */
+	uint32_t netns;	       /* inode of /proc/PID/ns/net; 0: own */
+};
+
+/*
+ * Load, attach, and prove on a loopback connection of our own that one SSE
+ * exchange and one abort are counted; only then is the tracker trusted.
+ *
+ * 0 and *out (free with tracker_close).  -EPERM: no CAP_BPF + CAP_PERFMON.
+ * -EOPNOTSUPP: this kernel lacks the tracepoints or BTF.  -EPROTO: the
+ * self-test failed.  why gets one line for the user in every error.
+ */
+int tracker_open(struct tracker **out, const struct tracker_config *config,
+		 char *why, size_t why_bytes);
+
+/* Replace the ports (a server opened or closed one).  0 or -errno. */
+int tracker_set_ports(struct tracker *t, const uint16_t *ports, size_t n);
+
+/* The data source in use, e.g. "K tp_btf sock_*_length"; static string. */
+const char *tracker_rung(const struct tracker *t);
+
+/* A consistent-enough copy: each word is read once, atomically. */
+void tracker_read(struct tracker *t, struct request_gauges *gauges,
+		  struct request_counters *counters);
+
+enum tracker_histogram { TRACKER_TTFT, TRACKER_GAP, TRACKER_DURATION };
+
+/* Histogram of generation requests since open, summed over CPUs. */
+int tracker_histogram(struct tracker *t, enum tracker_histogram which,
+		      struct request_histogram *out);
+
+/*
+ * Drain request records; calls fn for each.  Returns the number or -errno.
+ * Records whose path no table knew are classified here, and from then on in
+ * the kernel.
+ */
+int tracker_drain(struct tracker *t,
+		  void (*fn)(const struct request_record *r, void *arg),
+		  void *arg);
+
+void tracker_close(struct tracker *t);
+
+#endif

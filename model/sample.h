@@ -1,0 +1,109 @@
+/*
+ * sample.h - what the collector hands to the model for one interval
+ *
+ * Sums only.  core/ fills it from the sources; model/snapshot.c turns it, with
+ * the shape of the model and the GPU, into the snapshot that all views show.
+ * A `have_` flag says whether a source delivered; without it the fields beside
+ * it are meaningless.
+ *
+ * Sums that come from several ranks: step counts and times are those of one
+ * rank (they run in lockstep); rows, bytes and kernel times are added.
+ */
+#ifndef MOETOP_MODEL_SAMPLE_H
+#define MOETOP_MODEL_SAMPLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SAMPLE_LAYERS_MAX 128u
+#define SAMPLE_EXPERTS_MAX 1024u
+#define SAMPLE_GROUPS 6u /* wire/kernel_class.h GROUPS, checked in core/ */
+#define SAMPLE_CLASSES_MAX 96u
+#define SAMPLE_PHASES 2u /* 0 decode, 1 prefill */
+
+/* Mergeable log-linear histogram: bounds belong to whoever fills it. */
+#define SAMPLE_HIST_BUCKETS 512u
+struct sample_hist {
+	uint64_t count;
+	double sum;
+	uint64_t buckets[SAMPLE_HIST_BUCKETS];
+	double upper[SAMPLE_HIST_BUCKETS]; /* ascending upper bounds */
+	unsigned n;			   /* buckets in use */
+};
+
+struct sample_rows { /* over sampled cells, real rows only */
+	double cells;
+	double rows, active, single, twice;
+	double sum_squares, max_rows;
+	double experts; /* E summed over the cells */
+	double padded_rows;
+};
+
+struct sample_layer {
+	double steps;			  /* steps the times below cover */
+	double group_ns[SAMPLE_GROUPS];	  /* union busy time by group */
+	double busy_ns;			  /* union over all groups */
+	double dram_bytes;		  /* NAN: not attributed */
+	struct sample_rows rows;
+	char backend[24]; /* name of the class that does its expert GEMMs */
+};
+
+struct sample_class { /* one kernel class, all layers, decode steps */
+	char name[32];
+	unsigned group;
+	double calls, sum_ns, union_ns;
+};
+
+struct sample_window {	 /* kernel records since the last interval */
+	double windows;	 /* closed windows merged here; 0: none new */
+	double wall_ns;	 /* their length */
+	double busy_ns;	 /* union of kernel time */
+	double steps[SAMPLE_PHASES];
+	double step_ns[SAMPLE_PHASES];
+	double tokens[SAMPLE_PHASES];	/* incl. padding */
+	double group_ns[SAMPLE_GROUPS]; /* decode steps */
+	struct sample_rows rows;	/* decode, all layers */
+	struct sample_rows prefill_rows;
+	double cells_rejected, cells_lost, bad_steps, kernels;
+	unsigned n_layers;
+	struct sample_layer layers[SAMPLE_LAYERS_MAX];
+	unsigned n_classes;
+	struct sample_class classes[SAMPLE_CLASSES_MAX];
+	double end_ns; /* CLOCK_MONOTONIC of the newest window's end */
+};
+
+struct sample {
+	double time;	   /* unix seconds */
+	double now_ns;	   /* CLOCK_MONOTONIC */
+	double interval_s; /* since the previous sample, > 0 */
+
+	bool have_requests;
+	double waiting, streaming;		      /* generation */
+	double started, completed, aborted, events;   /* totals */
+	double d_started, d_events;		      /* in the interval */
+	const struct sample_hist *ttft, *gap, *duration; /* or NULL */
+
+	bool have_agent;	/* counters of a live agent */
+	double d_decode_steps;	/* in the interval, from the counters */
+	double d_eager_steps;
+	double d_padded_tokens;
+	double overhead;	/* ratio; NAN unknown */
+
+	bool have_window;	      /* window holds data, maybe old */
+	struct sample_window *window; /* borrowed for the call */
+
+	bool have_dram; /* bytes per second, all GPUs */
+	double dram_read, dram_write, tensor_active;
+	bool have_peak; /* NVML: bytes per second of one GPU */
+	double peak_bw;
+
+	bool have_scrape;
+	double running, queued;	     /* NAN: not exported */
+	double d_generated_tokens;   /* in the interval; NAN unknown */
+	double scrape_age_s;
+
+	double gpus; /* GPUs that hold the model, >= 1 */
+	const uint32_t *expert_rows; /* [n_layers][experts] last minute, or NULL */
+};
+
+#endif

@@ -1,0 +1,188 @@
+/*
+ * snapshot.h - everything that a view may show, computed once
+ *
+ * The screen, JSON, Prometheus and reports only format this struct.  It holds
+ * no pointers: it may be copied, recorded and drawn again.
+ */
+#ifndef MOETOP_MODEL_SNAPSHOT_H
+#define MOETOP_MODEL_SNAPSHOT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model/arch.h"
+#include "model/value.h"
+
+enum metric_id {
+#define METRIC(id, key, unit, kind, title, help) METRIC_##id,
+#include "model/metrics.def"
+	METRICS
+};
+
+enum histogram_id {
+#define HISTOGRAM(id, key, unit, title, help) HISTOGRAM_##id,
+#include "model/metrics.def"
+	HISTOGRAMS
+};
+
+enum metric_unit {
+	UNIT_NONE, UNIT_SECONDS, UNIT_BYTES, UNIT_BYTES_PER_SECOND,
+	UNIT_RATIO, UNIT_PER_SECOND, UNIT_COUNT, UNIT_USD
+};
+enum metric_kind { KIND_GAUGE, KIND_COUNTER };
+
+struct metric_info {
+	const char *key, *title, *help;
+	enum metric_unit unit;
+	enum metric_kind kind;
+};
+extern const struct metric_info metric_info[METRICS];
+extern const struct metric_info histogram_info[HISTOGRAMS];
+
+enum regime {
+	REGIME_UNKNOWN, /* not enough evidence yet; JSON null */
+	REGIME_IDLE, REGIME_PREFILL, REGIME_COMPUTE, REGIME_KV,
+	REGIME_SOLO, REGIME_VALLEY, REGIME_SHARED,
+	REGIMES
+};
+enum side { SIDE_NONE, SIDE_NEAR, SIDE_FAR };
+
+/* "idle", "prefill", "compute", "kv", "solo", "valley", "shared"; NULL for
+ * REGIME_UNKNOWN.  "near", "far"; NULL for SIDE_NONE. */
+const char *regime_name(enum regime r);
+const char *side_name(enum side s);
+
+#define SNAPSHOT_LAYERS_MAX 128u
+#define SNAPSHOT_CLASSES_MAX 96u
+#define SNAPSHOT_RANKS_MAX 16u
+#define SNAPSHOT_FINDINGS_MAX 16u
+#define SNAPSHOT_TIERS 5u
+
+struct snapshot_hist {
+	struct value count, sum, p50, p90, p99;
+};
+
+struct snapshot_layer {
+	struct value seconds_per_step;
+	struct value expert_seconds_per_step;
+	struct value rows, active_experts, single_row_experts;
+	struct value dram_bytes_per_step;
+	struct value fragmentation;
+	struct value share; /* of the time of all MoE layers */
+	char backend[24];
+};
+
+struct snapshot_class {
+	char name[32];
+	unsigned group; /* enum kernel_group */
+	struct value calls_per_step, seconds_per_step, share;
+};
+
+struct snapshot_rank {
+	int32_t pid;
+	uint32_t rank;
+	char agent[24];	 /* "idle", "window", "disabled", "absent", ... */
+	char reason[96]; /* why disabled, for people */
+	char gpu[48];
+	int32_t gpu_index; /* -1 unknown */
+};
+
+enum severity { SEVERITY_INFO, SEVERITY_NOTICE, SEVERITY_WARNING };
+
+struct finding {
+	char rule[32]; /* stable id: "valley_near" */
+	enum severity severity;
+	struct value gain; /* predicted cost ratio saved, 0..1 */
+	char text[200];	   /* one plain sentence */
+	struct {
+		char key[32];
+		double v;
+	} evidence[4];
+	unsigned n_evidence;
+};
+
+enum tier_state { TIER_OFF, TIER_MISSING, TIER_OK };
+struct snapshot_tier {
+	char name[4];	 /* "T0", "T1", "T2", "T3", "C" */
+	enum tier_state state;
+	char what[64];	 /* "requests in flight, from the kernel (K)" */
+	char remedy[160]; /* the command or setting that would enable it */
+};
+
+struct snapshot_health {
+	struct snapshot_tier tiers[SNAPSHOT_TIERS];
+	uint64_t lost_ring, lost_records, lost_requests, desyncs;
+	uint64_t bad_steps, cells_sampled, cells_rejected, cells_lost;
+	uint64_t windows;
+	struct value window_age_seconds; /* since the newest window's end */
+	char rows_method[16]; /* "sampled", "exact", "inferred", "off", "" */
+	char rung[48];	      /* request source in use */
+	bool target_gone;
+	double target_gone_seconds; /* unix time of the loss */
+	char message[160];	    /* newest line for the message bar */
+};
+
+struct snapshot_target {
+	int32_t pid;
+	char engine[16], engine_version[24];
+	char model[96];
+	char config_origin[128]; /* where the shape came from */
+	uint32_t experts, top_k, moe_layers; /* 0 unknown */
+	char quant[32];
+	uint16_t port; /* 0 unknown */
+	char gpu[48];
+	uint32_t n_gpus, tp, ep;
+	char host[48];
+	unsigned n_ranks;
+	struct snapshot_rank ranks[SNAPSHOT_RANKS_MAX];
+};
+
+struct snapshot {
+	double time;	   /* unix seconds */
+	double interval_s;
+	double uptime_s;   /* since moetop attached */
+	uint64_t sequence;
+	struct snapshot_target target;
+	enum regime regime;
+	enum side side;
+	enum value_source regime_source;
+	struct value metrics[METRICS];
+	struct snapshot_hist hists[HISTOGRAMS];
+	unsigned n_layers;
+	struct snapshot_layer layers[SNAPSHOT_LAYERS_MAX];
+	unsigned n_classes;
+	struct snapshot_class classes[SNAPSHOT_CLASSES_MAX];
+	/* shares of the decode step by kernel group, then idle; sums to 1 */
+	struct value group_share[7];
+	unsigned n_findings;
+	struct finding findings[SNAPSHOT_FINDINGS_MAX];
+	char verdict[3][160]; /* plain words for the box, "" unused */
+	struct snapshot_health health;
+};
+
+/* ---- from samples to snapshots ---------------------------------------- */
+
+struct sample;
+struct gpu;
+
+struct model_settings {
+	double gpu_price; /* USD per GPU-hour; 0 unknown */
+};
+
+/* Smoothed state between samples: classifier, counters.  Opaque in use, plain
+ * memory that the caller holds; zero it with model_init. */
+struct model;
+struct model *model_new(const struct model_settings *s); /* NULL: no memory */
+void model_free(struct model *m);
+
+/*
+ * Fill the computed part of *out (metrics, hists, layers, classes, regime,
+ * findings, verdict) from one sample.  arch may be NULL (unknown model), gpu
+ * may be NULL (unknown GPU): what depends on them is NO_DATA.  The caller has
+ * filled target and health; they are left alone.  Never fails.
+ */
+void model_update(struct model *m, const struct sample *in,
+		  const struct arch *arch, const struct gpu *gpu,
+		  struct snapshot *out);
+
+#endif

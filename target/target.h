@@ -1,0 +1,66 @@
+/*
+ * target.h - the watched server, from outside
+ *
+ * Everything here is read from /proc and files; nothing is changed in the
+ * server.  A server is a tree of processes: some own GPUs, some listen for
+ * HTTP, and they need not be the same ones.
+ */
+#ifndef MOETOP_TARGET_TARGET_H
+#define MOETOP_TARGET_TARGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "model/arch.h"
+
+#define TARGET_PIDS_MAX 256u
+#define TARGET_PORTS_MAX 16u
+#define TARGET_RANKS_MAX 16u
+
+struct target_rank {
+	pid_t pid;
+	char agent_ring[64]; /* "/proc/PID/fd/N" of its ring, "" if none */
+	bool has_cuda;	     /* libcuda is mapped */
+};
+
+struct target {
+	pid_t pid;	       /* what the user named */
+	uint64_t start_ticks;  /* field 22 of stat: guards against pid reuse */
+	unsigned n_pids;
+	pid_t pids[TARGET_PIDS_MAX]; /* the tree, pid first */
+	unsigned n_ports;
+	uint16_t ports[TARGET_PORTS_MAX]; /* listening HTTP ports */
+	bool ports_guessed; /* from the command line, not from sockets */
+	uint32_t netns;		/* inode of the HTTP process's net namespace */
+	unsigned n_ranks;
+	struct target_rank ranks[TARGET_RANKS_MAX]; /* processes with CUDA */
+	char engine[16];	 /* "vllm", "sglang", "moetop-sim", "" */
+	char engine_version[24]; /* "" unknown */
+	char model[96];		 /* name for people, "" unknown */
+	char config_path[256];	 /* config.json used, "" none */
+	char config_origin[128]; /* "--model", "--model of the server", ... */
+	char gpu_hint[48];	 /* GPU named on the command line, "" none */
+	uint32_t tp, ep, dp;	 /* 1 when not given */
+	bool have_arch;
+	struct arch arch;
+	bool denied; /* some of /proc was not readable: need privilege */
+};
+
+/*
+ * Look at pid and its tree.  model_path, if not NULL, is a config.json that
+ * overrules what the command line of the server says.
+ * -ESRCH no such process, -EINVAL model_path unreadable (why says it), -errno.
+ */
+int target_open(struct target *t, pid_t pid, const char *model_path,
+		char *why, size_t why_bytes);
+
+/*
+ * Look again (once a second): children born and gone, ports, rings.  Returns
+ * 1 if anything changed, 0 if not, -ESRCH when pid is gone (or is another
+ * process now); *t then keeps its last contents.
+ */
+int target_refresh(struct target *t);
+
+#endif
