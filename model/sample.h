@@ -41,8 +41,9 @@ struct sample_rows { /* over sampled cells, real rows only */
 
 struct sample_layer {
 	double steps;			  /* steps the times below cover */
-	double group_ns[SAMPLE_GROUPS];	  /* union busy time by group */
-	double busy_ns;			  /* union over all groups */
+	double group_ns[SAMPLE_GROUPS];	  /* of the MoE block, by group */
+	double block_ns;  /* union over the block, anchor to reduction */
+	double before_ns; /* union over what leads up to it: attention */
 	double dram_bytes;		  /* NAN: not attributed */
 	struct sample_rows rows;
 	char backend[24]; /* name of the class that does its expert GEMMs */

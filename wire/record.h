@@ -37,6 +37,15 @@ enum record_type {
 	REC_TYPES
 };
 
+/*
+ * A decoder layer has two parts.  The block runs from the MoE anchor (the top-k
+ * or routing kernel) to the last kernel of GROUP_EXPERT or GROUP_ROUTE before
+ * the next anchor; whatever lies between counts, also on other streams.  What
+ * lies between two blocks (norms, attention, router GEMM) leads up to the later
+ * one.  After the last block of a step: LAYER_NONE.
+ */
+enum layer_part { PART_BLOCK, PART_BEFORE };
+
 /* A step either replays a decode graph (or is all decode), or has prefill. */
 enum phase { PHASE_DECODE, PHASE_PREFILL, PHASES };
 
@@ -119,7 +128,7 @@ struct rec_layer {
 	__u16 phase;
 	__u16 layer; /* 0-based, or LAYER_NONE */
 	__u16 klass; /* enum kernel_class, wire/kernel_class.h */
-	__u16 pad;
+	__u16 part;  /* enum layer_part */
 	__u32 steps; /* steps that this sum covers */
 	__u64 calls;
 	__u64 sum_ns;	/* durations added up */

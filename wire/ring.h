@@ -37,6 +37,7 @@ struct ring_control {
 	_Atomic uint32_t window_wish;  /* grows by one: a window, please */
 	_Atomic uint32_t rows_mode;    /* 0 off, 1 sampled, 2 exact */
 	_Atomic uint32_t detach;       /* 1: leave the process */
+	_Atomic uint32_t decode_hint;  /* streams being decoded, 0 unknown */
 };
 
 struct ring_header {
