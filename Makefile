@@ -144,12 +144,66 @@ endef
 $(foreach f,wire bpf cupti agent model target tui exporter core sim, \
     $(eval $(call unit_rule,$(f))))
 
+# Programs that the scripts of tests/e2e and tests/term use.
+tools := $(patsubst %.c,$(O)/%,$(wildcard tests/e2e/*.c tests/term/*.c \
+           tests/bench/*.c))
+$(tools): $(O)/%: $(O)/%.o $(archives) $(O)/agent.a
+	$(call say,LINK,$@)$(CC) $(san) $(LDFLAGS) -o $@ $< \
+	    $(O)/agent.a $(link:%=$(O)/%.a) $(libs)
+
+# Fuzzers: clang only, instrumented objects of their own.
+fuzzers := $(patsubst %.c,$(O)/%,$(wildcard tests/fuzz/fuzz_*.c))
+fuzz_san := -fsanitize=address,undefined -fno-sanitize-recover=all
+$(fuzzers): $(O)/%: $(O)/%.o $(archives)
+	$(call say,LINK,$@)$(CC) -fsanitize=fuzzer $(fuzz_san) -o $@ $< \
+	    $(link:%=$(O)/%.a) $(libs)
+fuzz-programs: $(fuzzers)
+
 unit: $(unit)
+san: ; $(Q)$(MAKE) --no-print-directory SAN=1 unit
+clang: ; $(Q)$(MAKE) --no-print-directory CC=$(CLANG) O=$(O)/clang all
+fuzz: ; $(Q)$(MAKE) --no-print-directory CC=$(CLANG) O=$(O)/fuzz \
+	CFLAGS='-O1 -g -fsanitize=fuzzer-no-link $(fuzz_san)' fuzz-programs
+
+# One command, one result.  Plain and sanitized unit tests, then the scripts.
+scripts := tests/lint.t $(wildcard tests/term/*.t tests/e2e/*.t)
+test: deps-test
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all unit $(tools)
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) san
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) clang
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) fuzz
+	$(Q)O=$(O) prove --timer --exec tests/run.sh $(unit) \
+	    $(unit:$(O)/%=$(O)/san/%) $(scripts)
+JOBS ?= $(shell nproc)
+
+deps: deps-test
+deps-build deps-test: deps-%: ; $(Q)O=$(O) tools/deps.sh $*
+
+demo: deps-build
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all
+	$(Q)$(O)/moetop demo $(DEMO)
+
+# ---- installing -------------------------------------------------------------
+
+libdir  := $(PREFIX)/lib/moetop
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(libdir)/sim/lib
+	install $(O)/moetop $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 $(O)/libmoetop-agent.so $(DESTDIR)$(libdir)/
+	install $(O)/sim/moetop-sim $(O)/sim/moetop-load $(DESTDIR)$(libdir)/sim/
+	install -m 644 $(simlib) $(DESTDIR)$(libdir)/sim/lib/
+	install -d $(DESTDIR)$(libdir)/sim/models $(DESTDIR)$(libdir)/sim/scenarios
+	install -m 644 sim/models/* $(DESTDIR)$(libdir)/sim/models/
+	install -m 644 sim/scenarios/* $(DESTDIR)$(libdir)/sim/scenarios/
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/moetop
+	rm -rf $(DESTDIR)$(libdir)
 
 clean:
 	rm -rf build
 
-.PHONY: all unit clean
+.PHONY: all unit san clang fuzz fuzz-programs test deps deps-build deps-test \
+	demo install uninstall clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 -include $(shell find $(O) -name '*.d' 2>/dev/null)

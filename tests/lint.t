@@ -1,0 +1,55 @@
+#!/bin/sh
+# lint.t - what must hold for the source as a whole
+cd "$(dirname "$0")/.." || exit 1
+O=${O:-build}
+n=0 bad=0
+t() {
+	n=$((n + 1)) name=$1; shift
+	if out=$("$@" 2>&1); then
+		echo "ok $n - $name"
+	else
+		echo "not ok $n - $name"; bad=1
+		printf '%s\n' "$out" | head -60 | sed 's/^/# /'
+	fi
+}
+sources() { git ls-files '*.c' '*.h'; }
+
+format() {
+	f=$(command -v clang-format-14 || command -v clang-format) || return 1
+	sources | xargs "$f" --dry-run -Werror
+}
+# A function of more than 80 lines or a file of more than 600 is refused.
+sizes() { sources | xargs tests/sizes.py; }
+no_paths() {
+	! git grep -nE '/(work|root|home)/[a-z]|(pypi|debian|ubuntu)\.(org|com)' \
+		-- ':!LICENSE' ':!tests/data' ':!tests/lint.t'
+}
+check_cppcheck() {
+	cppcheck -q --enable=warning,portability,performance --inline-suppr \
+		--std=c11 --error-exitcode=1 --suppress=missingIncludeSystem \
+		-I . -I "$O" -D__x86_64__ -D_GNU_SOURCE -j 2 \
+		--suppressions-list=tests/cppcheck.suppress \
+		$(git ls-files '*.c' ':!*.bpf.c' ':!tests/unit')
+}
+analyze() {
+	git ls-files '*.c' ':!*.bpf.c' ':!tests' | xargs -P 2 -n 4 clang \
+		--analyze --analyzer-output text -Xclang -analyzer-werror \
+		-std=gnu11 -D_GNU_SOURCE -iquote . -isystem "$O"
+}
+exports() {
+	nm -D --defined-only "$O/libmoetop-agent.so" | awk '{print $3}' |
+		grep -v '^_' | grep -vx InitializeInjection && return 1
+	nm -D --defined-only "$O/libmoetop-agent.so" |
+		grep -q ' InitializeInjection$'
+}
+metrics_fresh() { [ -x "$O/tests/metrics_doc" ] || return 0; }
+
+t "the layers include only what they may" tests/check_includes.sh
+t "clang-format has nothing to change" format
+t "functions and files are of a readable size" sizes
+t "no path of a machine and no registry is named" no_paths
+t "the agent exports one symbol" exports
+t "cppcheck finds nothing" check_cppcheck
+t "the clang analyser finds nothing" analyze
+echo "1..$n"
+exit $bad
