@@ -2,8 +2,9 @@
  * scrape.h - what the engine itself says, from its Prometheus text
  *
  * Reads the text exposition format 0.0.4 and OpenMetrics far enough for three
- * numbers.  A series is counted once per set of labels; engines and ranks of
- * one server (labels engine, engine_index, dp_rank, ...) are added.  The names:
+ * numbers.  Engines of one server (labels engine, engine_index, dp_rank) are
+ * added; ranks that repeat one number (tp_rank, ...) are counted once.  Series
+ * with a priority are used only when there is no total beside them.  The names:
  *
  *	vLLM    vllm:num_requests_running, vllm:num_requests_waiting,
  *		vllm:generation_tokens_total
@@ -30,8 +31,8 @@ struct scrape {
 /*
  * text need not be NUL-terminated.  0 when at least one of the numbers is
  * known, -ENODATA when it is not the text of a known engine or holds no
- * numbers, -EFBIG beyond SCRAPE_BYTES_MAX.  On error *out is unchanged.
- * Lines that make no sense are skipped.
+ * numbers, -EFBIG beyond SCRAPE_BYTES_MAX, -ENOMEM.  On error *out is
+ * unchanged.  Lines that make no sense are skipped.
  */
 int scrape_parse(const char *text, size_t bytes, struct scrape *out);
 
