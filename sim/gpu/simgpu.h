@@ -9,6 +9,11 @@
  * first moment that anything (a copy, a synchronisation) can look.  So a copy
  * on another stream sees exactly what was in memory at the copy's own time.
  *
+ * As on a real machine, the host cannot dereference a device pointer: it
+ * faults.  Device code reaches memory by simgpu_load and simgpu_store, the
+ * host by copies.  sim/gpu/README.md lists what differs from the real
+ * libraries.
+ *
  * A kernel is a C function registered under a name.  At plan time it reads its
  * parameters, says what it costs, and posts its stores.  Only moetop-sim uses
  * this header; the agent sees the real CUDA and CUPTI interfaces alone.
@@ -41,14 +46,19 @@ typedef void (*simgpu_kernel)(struct simgpu_launch *l, void **params,
 			      struct simgpu_cost *cost);
 
 uint64_t simgpu_start_ns(const struct simgpu_launch *l);
+int simgpu_node(const struct simgpu_launch *l);
 const unsigned *simgpu_grid(const struct simgpu_launch *l);
-/* Copy bytes to dst (device memory) when this kernel ends. */
+/* Copy bytes to dst (device memory) when this kernel ends.  Outside of an
+ * allocation it is an illegal address: every later call returns 700. */
 void simgpu_store(struct simgpu_launch *l, void *dst, const void *src,
 		  size_t bytes);
 /* Device memory as this kernel finds it: planned stores of earlier kernels of
- * the same stream are visible.  Returns a pointer valid during the call. */
+ * the same stream are visible, and its own.  Returns a pointer valid during the
+ * call, NULL for an illegal address. */
 const void *simgpu_load(struct simgpu_launch *l, const void *src, size_t bytes);
-/* Call fn(arg, start_ns, end_ns) once the kernel's times are known. */
+/* Call fn(arg, start_ns, end_ns) once the kernel's times are known: before the
+ * launch returns, in the same thread, in order.  fn must not call CUDA.  At most
+ * 8 per kernel. */
 void simgpu_on_planned(struct simgpu_launch *l,
 		       void (*fn)(void *arg, uint64_t start_ns,
 				  uint64_t end_ns),
@@ -77,6 +87,8 @@ double simgpu_flops(const char *type); /* "bf16", "fp8", "fp4"; 0: none */
  *   no_counters	 GPM answers NOT_SUPPORTED
  *   clock_jitter=ns	 timestamps wander by up to ns
  */
+/* Whether a fault is on; *n is its number, 0 without one (may be NULL). */
+int simgpu_fault(const char *name, uint64_t *n);
 
 /*
  * The seam between libcuda and libcupti: libcuda exports simgpu_hooks, libcupti
@@ -91,7 +103,10 @@ struct simgpu_record { /* one kernel or memcpy, times planned */
 	uint32_t stream, correlation;
 	unsigned grid[3], block[3];
 	uint64_t bytes;	  /* memcpy */
-	uint8_t copy_kind;
+	uint8_t copy_kind; /* CUpti_ActivityMemcpyKind; 0: a memset */
+	uint8_t value;	   /* memset */
+	uint32_t dynamic_smem;
+	uint32_t context;
 };
 
 struct simgpu_hooks {
@@ -109,5 +124,9 @@ extern struct simgpu_hooks simgpu_hooks;
 uint32_t simgpu_graph_id(void *graph);
 uint32_t simgpu_exec_id(void *exec);
 uint64_t simgpu_node_id(void *node);
+uint32_t simgpu_stream_id(void *stream);
+uint32_t simgpu_context_id(void *context);
+void *simgpu_context(void);	       /* current in this thread, or NULL */
+const char *simgpu_symbol(void *func); /* name of a CUfunction */
 
 #endif
