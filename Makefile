@@ -87,7 +87,8 @@ $(O)/sim/lib/libnvidia-ml.so.1: $(patsubst %.c,$(O)/%.pic.o, \
 	    -Wl,-soname,libnvidia-ml.so.1 -o $@ $^ -lm -lpthread
 $(O)/sim/gpu/%.pic.o: simvis := -fvisibility=default
 $(O)/sim/moetop-sim: $(O)/sim/main_sim.o $(O)/sim/server.a \
-		$(O)/target/model_config.o $(O)/model.a $(simlib)
+		$(patsubst %.c,$(O)/%.o,$(wildcard target/model_config*.c)) \
+		$(O)/model.a $(simlib)
 	$(call say,LINK,$@)$(CC) $(san) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) \
 	    $(O)/sim/lib/libcuda.so.1 -Wl,-rpath,'$$ORIGIN/lib' \
 	    -levent -levent_pthreads -ljansson -lm -ldl -lpthread

@@ -1,0 +1,402 @@
+#include "target/model_config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "target/model_config_parts.h"
+
+#define EXPERTS_MAX 16384u
+
+static int fail(int err, char *why, size_t bytes, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+static int fail(int err, char *why, size_t bytes, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (why && bytes)
+		vsnprintf(why, bytes, fmt, ap);
+	va_end(ap);
+	return err;
+}
+
+static void copy_text(char *out, size_t bytes, const char *s)
+{
+	size_t n = 0;
+
+	/* Names reach terminals: keep what prints. */
+	for (; *s && n + 1 < bytes; s++)
+		if ((unsigned char)*s >= ' ' && *s != 0x7f)
+			out[n++] = *s;
+	out[n] = '\0';
+}
+
+/* ---- experts ---------------------------------------------------------- */
+
+static uint32_t experts_of(struct config *c)
+{
+	const json_t *blocks = config_get(c, "block_configs");
+	uint32_t e = config_u32(c,
+				"num_experts moe_num_experts n_routed_experts "
+				"num_local_experts ffn_config.moe_num_experts",
+				0);
+
+	for (size_t i = 0; e == 0 && i < json_array_size(blocks); i++) {
+		const json_t *n = json_object_get(json_array_get(blocks, i),
+						  "n_routed_experts");
+
+		if (json_is_integer(n) && json_integer_value(n) > 0 &&
+		    json_integer_value(n) <= EXPERTS_MAX)
+			e = (uint32_t)json_integer_value(n);
+	}
+	if (!config_flag(c, "enable_moe_block", true))
+		return 0;
+	return e > 1 ? e : 0; /* one expert is a dense layer */
+}
+
+static uint32_t top_k_of(struct config *c)
+{
+	return config_u32(c,
+			  "num_experts_per_tok num_experts_per_token "
+			  "top_k_experts moe_topk moe_top_k moe_k "
+			  "experts_per_token n_activated_experts "
+			  "ffn_config.moe_top_k",
+			  0);
+}
+
+static uint32_t expert_width(struct config *c)
+{
+	return config_u32(c,
+			  "moe_intermediate_size moe_inter_dim "
+			  "expert_ffn_hidden_size expert_intermediate_size "
+			  "ffn_config.ffn_hidden_size intermediate_size",
+			  0);
+}
+
+static uint32_t matrices_of(const struct config *c)
+{
+	const char *act = config_string(c, "mlp_hidden_act hidden_act");
+
+	return strcmp(act, "relu2") == 0 ? 2 : 3;
+}
+
+static uint32_t dense_width(struct config *c)
+{
+	return config_u32(
+		c,
+		"intermediate_size_mlp dense_intermediate_size "
+		"inter_dim ffn_hidden_size ffn_config.ffn_hidden_size "
+		"intermediate_size n_inner",
+		0);
+}
+
+/* Width of all shared experts of a layer together, and how many they are. */
+static double shared_width(struct config *c, uint32_t inter, uint32_t *n)
+{
+	uint32_t width = config_u32(c,
+				    "moe_shared_expert_intermediate_size "
+				    "shared_expert_intermediate_size "
+				    "shared_intermediate_size "
+				    "share_expert_dim",
+				    0);
+	const char *type = config_string(c, "model_type");
+
+	*n = config_u32(c,
+			"n_shared_experts num_shared_experts num_shared_expert "
+			"moe_num_shared_experts",
+			0);
+	if (strncmp(type, "llama4", 6) == 0)
+		*n = 1;
+	/* A Qwen3-MoE layer has none, whatever its file says. */
+	if (strcmp(type, "qwen3_moe") == 0)
+		width = *n = 0;
+	if (width && !*n)
+		*n = 1;
+	return width ? width : (double)*n * inter;
+}
+
+static void read_experts(struct config *c, struct arch *a)
+{
+	a->expert_in = config_u32(
+		c, "moe_latent_size routed_expert_hidden_size", a->hidden);
+	a->expert_inter = expert_width(c);
+	a->expert_matrices = matrices_of(c);
+	a->expert_params =
+		(double)a->expert_matrices * a->expert_in * a->expert_inter;
+}
+
+/* ---- the parts that every step reads ---------------------------------- */
+
+static double attention_params(const struct layers *ls,
+			       const struct attention *at)
+{
+	double sum = 0;
+
+	for (unsigned m = 0; m < MIXERS; m++)
+		sum += ls->mixers[m] * at->params[m];
+	return sum * at->per_layer;
+}
+
+static double kv_bytes(const struct layers *ls, const struct attention *at)
+{
+	if (at->kv_unknown)
+		return 0;
+	return ls->mixers[MIXER_FULL] * at->kv_bytes[MIXER_FULL] *
+	       at->per_layer / at->kv_share;
+}
+
+static void add_dense(struct arch *a, const struct quant *q, enum part p,
+		      double params)
+{
+	/* Rows of the output matter to per-channel scales only: one for each
+	 * `hidden` weights. */
+	a->dense_params += params;
+	a->dense_bytes += quant_bytes(q, p, params, params / a->hidden);
+}
+
+static void read_dense(struct config *c, const struct layers *ls,
+		       const struct attention *at, const struct quant *q,
+		       struct arch *a)
+{
+	double h = a->hidden, moe = ls->ffns[FFN_MOE];
+	double shared = shared_width(c, a->expert_inter, &a->shared_experts);
+	double dense_layers = ls->ffns[FFN_DENSE];
+	/* LongCat and Gemma 4: a dense FFN beside the experts. */
+	double beside = config_get(c, "zero_expert_num")    ? 2
+			: config_get(c, "enable_moe_block") ? 1
+							    : 0;
+
+	if (!a->experts)
+		a->shared_experts = 0, shared = 0;
+	add_dense(a, q, PART_ATTENTION, attention_params(ls, at));
+	add_dense(a, q, PART_SHARED, moe * a->expert_matrices * h * shared);
+	add_dense(a, q, PART_FFN,
+		  (dense_layers + moe * beside) * a->expert_matrices * h *
+			  dense_width(c));
+	add_dense(a, q, PART_ROUTER, moe * a->experts * h);
+	if (a->expert_in != a->hidden) /* down to the latent width and back */
+		add_dense(a, q, PART_SHARED, moe * 2 * h * a->expert_in);
+	add_dense(a, q, PART_HEAD, h * config_u32(c, "vocab_size", 0));
+}
+
+static void read_expert_bytes(const struct config *c, const struct quant *q,
+			      struct arch *a)
+{
+	const struct storage *s = &q->of[PART_EXPERTS];
+	double rows =
+		(a->expert_matrices - 1.0) * a->expert_inter + a->expert_in;
+	bool plain = q->bf16[PART_EXPERTS] > 0.5;
+
+	a->expert_bytes = plain ? a->expert_params * 2
+				: storage_bytes(s, a->expert_params, rows);
+	if (strcmp(config_string(c, "model_type"), "gpt_oss") == 0)
+		a->expert_bytes += rows * 2; /* biases, in bf16 */
+	a->compute = COMPUTE_BF16;
+	if (!plain && s->act_fp8)
+		a->compute = COMPUTE_FP8;
+	if (!plain && s->act_fp4)
+		a->compute = COMPUTE_FP4;
+	storage_name(plain ? &(struct storage){ .scheme = SCHEME_BF16 } : s,
+		     a->quant, sizeof(a->quant));
+	if (!plain && s->scheme == SCHEMES)
+		a->expert_bytes = a->dense_bytes = 0;
+}
+
+/* ---- from JSON to the shape ------------------------------------------- */
+
+static int check(const struct config *c, const struct arch *a, char *why,
+		 size_t why_bytes)
+{
+	if (c->bad[0])
+		return fail(-EINVAL, why, why_bytes,
+			    "%s makes no sense in this config.json", c->bad);
+	if (a->hidden == 0)
+		return fail(-EINVAL, why, why_bytes,
+			    "no hidden_size: not the config.json of a model");
+	if (a->experts > EXPERTS_MAX)
+		return fail(-EINVAL, why, why_bytes, "%u experts make no sense",
+			    a->experts);
+	if (a->experts && a->top_k > a->experts)
+		return fail(-EINVAL, why, why_bytes,
+			    "top-k %u of %u experts makes no sense", a->top_k,
+			    a->experts);
+	if (a->experts && (a->top_k == 0 || a->expert_inter == 0))
+		return fail(-ENOTSUP, why, why_bytes,
+			    "model type \"%s\": %u experts, but no %s found",
+			    a->model_type, a->experts,
+			    a->top_k ? "expert width" : "top-k");
+	return 0;
+}
+
+/* The name says experts, the file does not name them. */
+static bool experts_missed(const struct config *c, const struct arch *a)
+{
+	const char *arch_name = config_string_at(c, "architectures", 0);
+
+	if (a->experts || config_get(c, "num_experts num_local_experts "
+					"moe_num_experts n_routed_experts "
+					"enable_moe_block"))
+		return false;
+	return strstr(a->model_type, "moe") ||
+	       strstr(a->model_type, "mixtral") || strstr(arch_name, "Moe") ||
+	       strstr(arch_name, "MoE") || strstr(arch_name, "Mixtral");
+}
+
+static int shape_of(struct config *c, const json_t *beside, struct arch *a,
+		    char *why, size_t why_bytes)
+{
+	struct layers ls;
+	struct attention at;
+	struct quant q;
+	int err;
+
+	copy_text(a->model_type, sizeof(a->model_type),
+		  config_string(c, "model_type"));
+	copy_text(a->name, sizeof(a->name), config_string(c, "_name_or_path"));
+	a->hidden = config_u32(c, "hidden_size d_model dim n_embd", 0);
+	a->experts = experts_of(c);
+	a->top_k = a->experts ? top_k_of(c) : 0;
+	read_experts(c, a);
+	if (layers_read(c, a->experts, &ls) != 0)
+		return fail(-EINVAL, why, why_bytes, "%s",
+			    c->bad[0] ? "num_hidden_layers makes no sense"
+				      : "no sensible number of layers");
+	attention_read(c, a->hidden, &at);
+	quant_read(c, beside, &ls, &q);
+	err = check(c, a, why, why_bytes);
+	if (err)
+		return err;
+	if (experts_missed(c, a))
+		return fail(-ENOTSUP, why, why_bytes,
+			    "model type \"%s\": its experts were not found",
+			    a->model_type);
+	a->layers = ls.n;
+	a->moe_layers = ls.ffns[FFN_MOE];
+	if (a->experts && a->moe_layers == 0)
+		return fail(-ENOTSUP, why, why_bytes,
+			    "model type \"%s\": no layer has experts",
+			    a->model_type);
+	a->kv_bytes_per_token = kv_bytes(&ls, &at);
+	read_dense(c, &ls, &at, &q, a);
+	read_expert_bytes(c, &q, a);
+	a->draft_moe_layers = a->experts
+				      ? config_u32(c,
+						   "num_nextn_predict_layers "
+						   "mtp_num_hidden_layers",
+						   0)
+				      : 0;
+	if (!a->experts)
+		a->expert_in = a->expert_inter = a->expert_matrices = 0,
+		a->expert_params = a->expert_bytes = 0;
+	return check(c, a, why, why_bytes);
+}
+
+int model_config_parse(const char *json, size_t bytes, const char *quant,
+		       size_t quant_bytes, struct arch *out, char *why,
+		       size_t why_bytes)
+{
+	struct arch a = { .experts = 0 };
+	json_t *root, *beside = NULL;
+	json_error_t error;
+	struct config c;
+	int err;
+
+	if (bytes > MODEL_CONFIG_BYTES_MAX ||
+	    quant_bytes > MODEL_CONFIG_BYTES_MAX)
+		return fail(-EFBIG, why, why_bytes, "larger than %u MiB",
+			    MODEL_CONFIG_BYTES_MAX >> 20);
+	root = config_load(json, bytes, &error);
+	if (!json_is_object(root)) {
+		json_decref(root);
+		return fail(-EINVAL, why, why_bytes,
+			    "not a JSON object (line %d: %s)",
+			    root ? 1 : error.line,
+			    root ? "another type" : error.text);
+	}
+	if (quant)
+		beside = config_load(quant, quant_bytes, &error);
+	config_init(&c, root);
+	err = shape_of(&c, beside, &a, why, why_bytes);
+	json_decref(root);
+	json_decref(beside);
+	if (err == 0)
+		*out = a;
+	return err;
+}
+
+/* ---- files ------------------------------------------------------------ */
+
+static int read_file(const char *path, char **text, size_t *bytes)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	size_t n = 0, size;
+	char *buf;
+	int err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) != 0)
+		err = -errno;
+	else if (!S_ISREG(st.st_mode))
+		err = -EINVAL;
+	else if (st.st_size > (off_t)MODEL_CONFIG_BYTES_MAX)
+		err = -EFBIG;
+	if (err) {
+		close(fd);
+		return err;
+	}
+	size = (size_t)st.st_size;
+	buf = malloc(size + 1);
+	while (buf && n < size) {
+		ssize_t got = read(fd, buf + n, size - n);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			err = -errno;
+		if (got <= 0)
+			break;
+		n += (size_t)got;
+	}
+	close(fd);
+	if (!buf || err) {
+		free(buf);
+		return err ? err : -ENOMEM;
+	}
+	*text = buf;
+	*bytes = n;
+	return 0;
+}
+
+int model_config_read(const char *path, struct arch *out, char *why,
+		      size_t why_bytes)
+{
+	const char *slash = strrchr(path, '/');
+	int dir = slash ? (int)(slash - path + 1) : 0;
+	char beside[4096];
+	char *json, *quant = NULL;
+	size_t bytes, quant_bytes = 0;
+	int err = read_file(path, &json, &bytes);
+
+	if (err)
+		return fail(err, why, why_bytes, "%s",
+			    err == -EINVAL ? "not a regular file"
+					   : strerror(-err));
+	if (snprintf(beside, sizeof(beside), "%.*shf_quant_config.json", dir,
+		     path) < (int)sizeof(beside))
+		(void)read_file(beside, &quant, &quant_bytes);
+	err = model_config_parse(json, bytes, quant, quant_bytes, out, why,
+				 why_bytes);
+	free(json);
+	free(quant);
+	return err;
+}
