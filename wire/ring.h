@@ -18,6 +18,7 @@
 #ifndef MOETOP_WIRE_RING_H
 #define MOETOP_WIRE_RING_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,24 +34,24 @@
 struct ring_control {
 	_Atomic uint64_t heartbeat_ns; /* CLOCK_MONOTONIC; 0: nobody reads */
 	_Atomic uint32_t collector_pid;
-	_Atomic uint32_t budget_ppm;   /* allowed overhead, 10000 = 1 % */
-	_Atomic uint32_t window_wish;  /* grows by one: a window, please */
-	_Atomic uint32_t rows_mode;    /* 0 off, 1 sampled, 2 exact */
-	_Atomic uint32_t detach;       /* 1: leave the process */
-	_Atomic uint32_t decode_hint;  /* streams being decoded, 0 unknown */
+	_Atomic uint32_t budget_ppm;  /* allowed overhead, 10000 = 1 % */
+	_Atomic uint32_t window_wish; /* grows by one: a window, please */
+	_Atomic uint32_t rows_mode;   /* 0 off, 1 sampled, 2 exact */
+	_Atomic uint32_t detach;      /* 1: leave the process */
+	_Atomic uint32_t decode_hint; /* streams being decoded, 0 unknown */
 };
 
 struct ring_header {
 	uint64_t magic;
-	uint32_t version;	/* RING_VERSION */
-	uint32_t record_version;/* RECORD_VERSION */
-	uint32_t record_bytes;	/* RECORD_BYTES */
-	uint32_t capacity;	/* records, a power of two */
-	uint32_t agent_pid;	/* as seen in the agent's namespace */
+	uint32_t version;        /* RING_VERSION */
+	uint32_t record_version; /* RECORD_VERSION */
+	uint32_t record_bytes;   /* RECORD_BYTES */
+	uint32_t capacity;       /* records, a power of two */
+	uint32_t agent_pid;      /* as seen in the agent's namespace */
 	uint32_t pad;
-	uint64_t start_ns;	/* when the agent made the ring */
+	uint64_t start_ns;                  /* when the agent made the ring */
 	_Alignas(64) _Atomic uint64_t head; /* records ever written */
-	_Atomic uint64_t lost;		    /* records that found no room */
+	_Atomic uint64_t lost;              /* records that found no room */
 	_Alignas(64) _Atomic uint64_t tail; /* records ever read */
 	_Alignas(64) struct ring_control control;
 };
