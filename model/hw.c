@@ -8,13 +8,13 @@
 #define TOKEN_BYTES 16u
 
 /* Peaks are dense: data sheets that print sparse figures are halved. */
-#define ROW(n, gb, bf16, fp8, fp4, mib, src)               \
-	{                                                  \
-		.name = n, .bw = (gb)*1e9,                 \
-		.flops = { [COMPUTE_BF16] = (bf16)*1e12,   \
-			   [COMPUTE_FP8] = (fp8)*1e12,     \
-			   [COMPUTE_FP4] = (fp4)*1e12 },   \
-		.l2_bytes = (mib)*1048576.0, .source = src \
+#define ROW(n, gb, bf16, fp8, fp4, mib, src)                 \
+	{                                                    \
+		.name = n, .bw = 1e9 * (gb),                 \
+		.flops = { [COMPUTE_BF16] = 1e12 * (bf16),   \
+			   [COMPUTE_FP8] = 1e12 * (fp8),     \
+			   [COMPUTE_FP4] = 1e12 * (fp4) },   \
+		.l2_bytes = 1048576.0 * (mib), .source = src \
 	}
 
 enum gpu_id {

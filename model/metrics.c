@@ -1,5 +1,7 @@
 #include "model/snapshot.h"
 
+#include <stddef.h>
+
 const struct metric_info metric_info[METRICS] = {
 #define METRIC(id, key_, unit_, kind_, title_, help_) \
 	[METRIC_##id] = { .key = key_,                \
