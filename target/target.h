@@ -22,39 +22,45 @@
 struct target_rank {
 	pid_t pid;
 	char agent_ring[64]; /* "/proc/PID/fd/N" of its ring, "" if none */
-	bool has_cuda;	     /* libcuda is mapped */
+	bool has_cuda;       /* libcuda is mapped */
 };
 
 struct target {
-	pid_t pid;	       /* what the user named */
-	uint64_t start_ticks;  /* field 22 of stat: guards against pid reuse */
+	pid_t pid;            /* what the user named */
+	uint64_t start_ticks; /* field 22 of stat: guards against pid reuse */
 	unsigned n_pids;
 	pid_t pids[TARGET_PIDS_MAX]; /* the tree, pid first */
 	unsigned n_ports;
 	uint16_t ports[TARGET_PORTS_MAX]; /* listening HTTP ports */
-	bool ports_guessed; /* from the command line, not from sockets */
-	uint32_t netns;		/* inode of the HTTP process's net namespace */
+	bool ports_guessed; /* from the command line: not (yet) seen to listen */
+	uint32_t netns;     /* inode of the HTTP process's net namespace */
 	unsigned n_ranks;
 	struct target_rank ranks[TARGET_RANKS_MAX]; /* processes with CUDA */
-	char engine[16];	 /* "vllm", "sglang", "moetop-sim", "" */
-	char engine_version[24]; /* "" unknown */
-	char model[96];		 /* name for people, "" unknown */
-	char config_path[256];	 /* config.json used, "" none */
+	char engine[16];         /* "vllm", "sglang", "trtllm", "" */
+	char engine_version[24]; /* "simulated" for moetop-sim; "" unknown */
+	char model[96];          /* name for people, "" unknown */
+	char config_path[256];   /* config.json used, "" none */
 	char config_origin[128]; /* "--model", "--model of the server", ... */
-	char gpu_hint[48];	 /* GPU named on the command line, "" none */
-	uint32_t tp, ep, dp;	 /* 1 when not given */
+	char gpu_hint[48];       /* GPU named on the command line, "" none */
+	/* 1 when not given, 0 when not known (given in a file that cannot be
+	 * read, or not a number); ep: GPUs that share a layer's experts */
+	uint32_t tp, ep, dp;
 	bool have_arch;
 	struct arch arch;
-	bool denied; /* some of /proc was not readable: need privilege */
+	bool denied;    /* some of /proc was not readable: need privilege */
+	unsigned looks; /* refreshes so far: paces the dearer looks */
 };
 
 /*
- * Look at pid and its tree.  model_path, if not NULL, is a config.json that
- * overrules what the command line of the server says.
+ * Look at pid and its tree.  When pid is a worker of a server (by its title),
+ * the tree is that of the whole server, with pid first.  model_path, if not
+ * NULL, is a config.json that overrules what the command line of the server
+ * says.  A config.json of the server that cannot be used is no error:
+ * have_arch is false, config_path says which, why says what is wrong with it.
  * -ESRCH no such process, -EINVAL model_path unreadable (why says it), -errno.
  */
-int target_open(struct target *t, pid_t pid, const char *model_path,
-		char *why, size_t why_bytes);
+int target_open(struct target *t, pid_t pid, const char *model_path, char *why,
+		size_t why_bytes);
 
 /*
  * Look again (once a second): children born and gone, ports, rings.  Returns

@@ -1,0 +1,271 @@
+#include "target/proc.h"
+
+#include "wire/ring.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TREE_PROCESSES_MAX 65536u
+#define MAPS_CHUNK 65536u
+#define NEEDLE_MAX 64u
+#define START_FIELD 22 /* counted from 1, as proc(5) does */
+
+struct family {
+	struct relation {
+		pid_t pid, ppid;
+	} * all;
+	unsigned n, room;
+};
+
+static void proc_path(char *out, size_t room, pid_t pid, const char *name)
+{
+	snprintf(out, room, "/proc/%d/%s", (int)pid, name);
+}
+
+/* A process that ends in mid-read gives ENOENT or ESRCH. */
+static int proc_error(int err)
+{
+	return err == ENOENT ? -ESRCH : -err;
+}
+
+/* Field number n >= 3 of a stat line; p stands behind the command's ')'. */
+static const char *stat_field(const char *p, int n)
+{
+	for (int i = 2; i < n; i++) {
+		p = strchr(p, ' ');
+		if (!p)
+			return NULL;
+		p++;
+	}
+	return p;
+}
+
+int proc_stat_parse(const char *text, size_t bytes, struct proc_stat *out)
+{
+	char line[1024];
+	const char *open, *close, *ppid, *start;
+	struct proc_stat s = { 0 };
+	size_t n;
+
+	if (bytes >= sizeof(line))
+		bytes = sizeof(line) - 1;
+	memcpy(line, text, bytes);
+	line[bytes] = '\0';
+	open = strchr(line, '(');
+	close = strrchr(line, ')');
+	if (!open || !close || close < open)
+		return -EINVAL;
+	ppid = stat_field(close, 4);
+	start = stat_field(close, START_FIELD);
+	s.pid = (pid_t)strtol(line, NULL, 10);
+	if (s.pid <= 0 || !ppid || !isdigit((unsigned char)*ppid) ||
+	    close[1] != ' ' || !isalpha((unsigned char)close[2]))
+		return -EINVAL;
+	s.state = close[2];
+	s.ppid = (pid_t)strtol(ppid, NULL, 10);
+	s.start_ticks = start ? strtoull(start, NULL, 10) : 0;
+	n = (size_t)(close - open - 1);
+	if (n >= sizeof(s.comm))
+		n = sizeof(s.comm) - 1;
+	memcpy(s.comm, open + 1, n);
+	*out = s;
+	return 0;
+}
+
+ssize_t proc_read(pid_t pid, const char *name, char *buf, size_t room)
+{
+	char path[64];
+	size_t n = 0;
+	ssize_t got = 1;
+	int fd, err = 0;
+
+	proc_path(path, sizeof(path), pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return proc_error(errno);
+	while (got > 0 && n + 1 < room) {
+		got = read(fd, buf + n, room - 1 - n);
+		if (got > 0)
+			n += (size_t)got;
+		else if (got < 0)
+			err = proc_error(errno);
+	}
+	close(fd);
+	buf[n] = '\0';
+	return err ? err : (ssize_t)n;
+}
+
+int proc_stat_read(pid_t pid, struct proc_stat *out)
+{
+	char text[1024];
+	ssize_t n = proc_read(pid, "stat", text, sizeof(text));
+
+	return n < 0 ? (int)n : proc_stat_parse(text, (size_t)n, out);
+}
+
+pid_t proc_tgid(pid_t pid)
+{
+	char text[4096];
+	const char *line;
+	long tgid;
+
+	if (proc_read(pid, "status", text, sizeof(text)) < 0)
+		return pid;
+	line = strstr(text, "\nTgid:");
+	tgid = line ? strtol(line + 6, NULL, 10) : 0;
+	return tgid > 0 ? (pid_t)tgid : pid;
+}
+
+static int family_add(struct family *f, const struct proc_stat *s)
+{
+	if (f->n == f->room) {
+		unsigned room = f->room ? f->room * 2 : 512;
+		struct relation *all;
+
+		if (room > TREE_PROCESSES_MAX)
+			return -E2BIG;
+		all = realloc(f->all, room * sizeof(*all));
+		if (!all)
+			return -ENOMEM;
+		f->all = all;
+		f->room = room;
+	}
+	f->all[f->n].pid = s->pid;
+	f->all[f->n++].ppid = s->ppid;
+	return 0;
+}
+
+static int relation_order(const void *a, const void *b)
+{
+	const struct relation *x = a, *y = b;
+
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+static int family_read(struct family *f)
+{
+	DIR *dir = opendir("/proc");
+	const struct dirent *e;
+	struct proc_stat s;
+	int err = 0;
+
+	if (!dir)
+		return -errno;
+	while (!err && (e = readdir(dir))) {
+		if (!isdigit((unsigned char)e->d_name[0]))
+			continue;
+		if (!proc_stat_read((pid_t)atoi(e->d_name), &s))
+			err = family_add(f, &s);
+	}
+	closedir(dir);
+	if (!err && f->n)
+		qsort(f->all, f->n, sizeof(*f->all), relation_order);
+	return err;
+}
+
+int proc_tree(pid_t root, pid_t *pids, unsigned max)
+{
+	struct family f = { 0 };
+	struct proc_stat s;
+	unsigned n = 0;
+	int err = proc_stat_read(root, &s);
+
+	if (!err)
+		err = family_read(&f);
+	if (!err && max)
+		pids[n++] = root;
+	for (unsigned parent = 0; !err && parent < n; parent++)
+		for (unsigned i = 0; i < f.n && n < max; i++)
+			if (f.all[i].ppid == pids[parent])
+				pids[n++] = f.all[i].pid;
+	free(f.all);
+	return err ? err : (int)n;
+}
+
+int proc_maps_find(pid_t pid, const char *needle)
+{
+	char path[64], *buf;
+	size_t len = strlen(needle), kept = 0;
+	ssize_t got = 1;
+	int fd, found = 0;
+
+	if (len == 0 || len > NEEDLE_MAX)
+		return -EINVAL;
+	proc_path(path, sizeof(path), pid, "maps");
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return proc_error(errno);
+	buf = malloc(NEEDLE_MAX + MAPS_CHUNK);
+	if (!buf)
+		found = -ENOMEM;
+	while (!found && (got = read(fd, buf + kept, MAPS_CHUNK)) > 0) {
+		size_t n = kept + (size_t)got;
+
+		found = memmem(buf, n, needle, len) != NULL;
+		/* the needle may lie across two chunks */
+		kept = n < len - 1 ? n : len - 1;
+		memmove(buf, buf + n - kept, kept);
+	}
+	if (!found && got < 0)
+		found = proc_error(errno);
+	free(buf);
+	close(fd);
+	return found;
+}
+
+uint32_t proc_netns(pid_t pid)
+{
+	char path[64];
+	struct stat st;
+
+	proc_path(path, sizeof(path), pid, "ns/net");
+	return stat(path, &st) ? 0 : (uint32_t)st.st_ino;
+}
+
+static bool is_gpu(const char *link)
+{
+	static const char prefix[] = "/dev/nvidia";
+	size_t n = sizeof(prefix) - 1;
+
+	return strncmp(link, prefix, n) == 0 && isdigit((unsigned char)link[n]);
+}
+
+int proc_fds_read(pid_t pid, struct proc_fds *out,
+		  void (*on_socket)(void *cls, uint64_t inode), void *cls)
+{
+	struct proc_fds fds = { 0 };
+	char path[64], link[256];
+	const struct dirent *e;
+	ssize_t n;
+	DIR *dir;
+
+	proc_path(path, sizeof(path), pid, "fd");
+	dir = opendir(path);
+	if (!dir)
+		return proc_error(errno);
+	while ((e = readdir(dir))) {
+		n = readlinkat(dirfd(dir), e->d_name, link, sizeof(link) - 1);
+		if (n <= 0)
+			continue;
+		link[n] = '\0';
+		if (on_socket && strncmp(link, "socket:[", 8) == 0)
+			on_socket(cls, strtoull(link + 8, NULL, 10));
+		else if (!fds.ring[0] &&
+			 strncmp(link, "/memfd:" RING_NAME,
+				 sizeof("/memfd:" RING_NAME) - 1) == 0)
+			snprintf(fds.ring, sizeof(fds.ring), "/proc/%d/fd/%d",
+				 (int)pid, atoi(e->d_name));
+		else if (is_gpu(link))
+			fds.nvidia = true;
+	}
+	closedir(dir);
+	*out = fds;
+	return 0;
+}

@@ -1,0 +1,356 @@
+#include "target/target.h"
+
+#include "target/cmdline.h"
+#include "target/config.h"
+#include "target/model_config.h"
+#include "target/proc.h"
+#include "target/sockets.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CMDLINE_BYTES (128u << 10)
+#define YAML_BYTES_MAX (1u << 20)
+#define DEAR_LOOK_EVERY 5u
+#define MODEL_LOOK_EVERY 30u
+
+static void copy(char *out, size_t room, const char *s)
+{
+	size_t n = strnlen(s, room - 1);
+
+	memset(out, 0, room);
+	memcpy(out, s, n);
+}
+
+/* ---- the tree ----------------------------------------------------------- */
+
+/* How many bytes of arguments, or -errno. */
+static ssize_t read_args(pid_t pid, char *buf)
+{
+	return proc_read(pid, "cmdline", buf, CMDLINE_BYTES);
+}
+
+/* The nearest ancestor that starts a server, when pid is a worker of one. */
+static pid_t server_of_worker(pid_t pid, char *buf)
+{
+	ssize_t n = read_args(pid, buf);
+	struct proc_stat s;
+	struct cmdline c;
+	pid_t p = pid;
+
+	if (n <= 0 || !cmdline_worker(buf, (size_t)n))
+		return pid;
+	while (proc_stat_read(p, &s) == 0 && s.ppid > 1) {
+		p = s.ppid;
+		n = read_args(p, buf);
+		if (n > 0 && cmdline_parse(buf, (size_t)n, &c) == 0)
+			return p;
+	}
+	return pid;
+}
+
+static int read_tree(struct target *t, char *buf)
+{
+	pid_t *pids = t->pids;
+	int n = proc_tree(server_of_worker(t->pid, buf), pids, TARGET_PIDS_MAX);
+
+	if (n < 0)
+		return n;
+	for (int i = 1; i < n; i++) {
+		if (pids[i] != t->pid)
+			continue;
+		memmove(pids + 1, pids, (size_t)i * sizeof(*pids));
+		pids[0] = t->pid;
+	}
+	memset(pids + n, 0, (TARGET_PIDS_MAX - (size_t)n) * sizeof(*pids));
+	t->n_pids = (unsigned)n;
+	return 0;
+}
+
+/* ---- engine and model --------------------------------------------------- */
+
+/* The first process of the tree whose command line starts a server. */
+static pid_t find_server(const struct target *t, char *buf, struct cmdline *c)
+{
+	for (unsigned i = 0; i < t->n_pids; i++) {
+		ssize_t n = read_args(t->pids[i], buf);
+
+		if (n > 0 && cmdline_parse(buf, (size_t)n, c) == 0)
+			return t->pids[i];
+	}
+	return 0;
+}
+
+static void read_yaml(pid_t server, struct cmdline *c)
+{
+	char *text;
+	size_t bytes;
+
+	if (!c->config_file[0])
+		return;
+	if (!server_file_load(server, c->config_file, YAML_BYTES_MAX, &text,
+			      &bytes)) {
+		cmdline_yaml(c, text, bytes);
+		free(text);
+		return;
+	}
+	/* what the file may have set is not known */
+	if (c->tp == 1)
+		c->tp = 0;
+	if (c->dp == 1)
+		c->dp = 0;
+	if (c->ep == 1)
+		c->ep = 0;
+}
+
+static void read_model(struct target *t, pid_t server, const struct cmdline *c,
+		       char *why, size_t why_bytes)
+{
+	struct config_file f;
+	struct arch arch;
+	int err = config_file_find(server, c, &f);
+
+	if (err == -ENOENT && c->model[0])
+		snprintf(why, why_bytes,
+			 "model %s: no config.json found for it; give one "
+			 "with --model",
+			 c->model);
+	else if (err)
+		snprintf(why, why_bytes,
+			 "model %s: cannot look for its config.json: %s; give "
+			 "one with --model",
+			 c->model, strerror(-err));
+	if (err)
+		return;
+	copy(t->config_path, sizeof(t->config_path), f.path);
+	copy(t->config_origin, sizeof(t->config_origin), f.origin);
+	if (!model_config_parse(f.json, f.json_bytes, f.quant, f.quant_bytes,
+				&arch, why, why_bytes)) {
+		t->arch = arch;
+		t->have_arch = true;
+	}
+	config_file_free(&f);
+}
+
+static void read_server(struct target *t, const struct cmdline *c)
+{
+	copy(t->engine, sizeof(t->engine), c->engine);
+	copy(t->engine_version, sizeof(t->engine_version), c->version);
+	copy(t->gpu_hint, sizeof(t->gpu_hint), c->gpu);
+	cmdline_model_name(c, t->model, sizeof(t->model));
+	t->tp = c->tp;
+	t->dp = c->dp;
+	t->ep = c->ep;
+}
+
+/* ---- ports -------------------------------------------------------------- */
+
+/* The option's port if it listens; every port when no option can tell. */
+static void choose_ports(struct target *t, const struct cmdline *c,
+			 const struct sockets *s)
+{
+	bool none = c && (c->uds[0] || c->node_rank > 0);
+	uint16_t want = c && !none ? (uint16_t)c->port : 0;
+	pid_t owner = t->pid;
+
+	memset(t->ports, 0, sizeof(t->ports));
+	t->n_ports = 0;
+	t->ports_guessed = false;
+	for (unsigned i = 0; i < s->n && !none; i++) {
+		if ((want && s->list[i].port != want) ||
+		    t->n_ports == TARGET_PORTS_MAX)
+			continue;
+		if (t->n_ports == 0)
+			owner = s->list[i].pid;
+		t->ports[t->n_ports++] = s->list[i].port;
+	}
+	if (want && t->n_ports == 0) {
+		t->ports[t->n_ports++] = want;
+		t->ports_guessed = true;
+	}
+	t->netns = proc_netns(owner);
+}
+
+/* ---- ranks -------------------------------------------------------------- */
+
+static bool is_rank(const struct target *t, pid_t pid)
+{
+	for (unsigned i = 0; i < t->n_ranks; i++)
+		if (t->ranks[i].pid == pid)
+			return true;
+	return false;
+}
+
+static void set_ring(struct target *t, struct target_rank *r,
+		     struct proc_fds *fds)
+{
+	if (proc_fds_read(r->pid, fds, NULL, NULL) == -EACCES)
+		t->denied = true;
+	copy(r->agent_ring, sizeof(r->agent_ring), fds->ring);
+}
+
+/* An agent may come and go at any time; this much is looked at every time. */
+static void refresh_rings(struct target *t)
+{
+	struct proc_fds fds = { 0 };
+
+	for (unsigned i = 0; i < t->n_ranks; i++)
+		set_ring(t, &t->ranks[i], &fds);
+}
+
+/*
+ * A process is a rank when libcuda is mapped and it has a GPU open.  Where no
+ * process has a GPU open (a simulated one), the mapping alone decides.  Maps
+ * are long: they are not read again for a rank.
+ */
+static void find_ranks(struct target *t)
+{
+	struct target_rank found[TARGET_PIDS_MAX];
+	bool gpu[TARGET_PIDS_MAX], any_gpu = false;
+	unsigned n = 0;
+
+	memset(found, 0, sizeof(found));
+	for (unsigned i = 0; i < t->n_pids; i++) {
+		struct proc_fds fds = { 0 };
+
+		found[i].pid = t->pids[i];
+		set_ring(t, &found[i], &fds);
+		gpu[i] = fds.nvidia;
+		any_gpu |= fds.nvidia;
+	}
+	for (unsigned i = 0; i < t->n_pids && n < TARGET_RANKS_MAX; i++) {
+		if (any_gpu && !gpu[i])
+			continue;
+		if (!is_rank(t, found[i].pid) &&
+		    proc_maps_find(found[i].pid, "/libcuda.so") != 1)
+			continue;
+		found[i].has_cuda = true;
+		found[n++] = found[i];
+	}
+	memset(t->ranks, 0, sizeof(t->ranks));
+	memcpy(t->ranks, found, n * sizeof(found[0]));
+	t->n_ranks = n;
+}
+
+/* ---- looking ------------------------------------------------------------ */
+
+/* All but the tree: ports, engine, ranks. */
+static void look_dear(struct target *t, bool find_model, char *buf, char *why,
+		      size_t why_bytes)
+{
+	struct cmdline c;
+	struct sockets s = { 0 };
+	pid_t server = find_server(t, buf, &c);
+
+	if (server) {
+		read_yaml(server, &c);
+		read_server(t, &c);
+		if (find_model)
+			read_model(t, server, &c, why, why_bytes);
+	}
+	sockets_read(t->pids, t->n_pids, &s);
+	t->denied = s.denied;
+	choose_ports(t, server ? &c : NULL, &s);
+	find_ranks(t);
+}
+
+static bool same(const struct target *a, const struct target *b)
+{
+	return a->n_pids == b->n_pids && a->n_ports == b->n_ports &&
+	       a->n_ranks == b->n_ranks && a->netns == b->netns &&
+	       a->ports_guessed == b->ports_guessed &&
+	       a->have_arch == b->have_arch && a->denied == b->denied &&
+	       a->tp == b->tp && a->ep == b->ep && a->dp == b->dp &&
+	       !memcmp(a->pids, b->pids, sizeof(a->pids)) &&
+	       !memcmp(a->ports, b->ports, sizeof(a->ports)) &&
+	       !memcmp(a->ranks, b->ranks, sizeof(a->ranks)) &&
+	       !strcmp(a->engine, b->engine) && !strcmp(a->model, b->model) &&
+	       !strcmp(a->config_path, b->config_path);
+}
+
+static int alive(const struct target *t)
+{
+	struct proc_stat s;
+	int err = proc_stat_read(t->pid, &s);
+
+	if (err)
+		return err;
+	if (s.state == 'Z' || s.state == 'X' || s.start_ticks != t->start_ticks)
+		return -ESRCH;
+	return 0;
+}
+
+int target_open(struct target *t, pid_t pid, const char *model_path, char *why,
+		size_t why_bytes)
+{
+	struct target *new = calloc(1, sizeof(*new));
+	char *buf = malloc(CMDLINE_BYTES);
+	struct proc_stat s;
+	int err = new &&buf ? proc_stat_read(pid, &s) : -ENOMEM;
+
+	if (why_bytes)
+		why[0] = '\0';
+	if (!err && s.state == 'Z')
+		err = -ESRCH;
+	if (err == -ESRCH)
+		snprintf(why, why_bytes,
+			 "process %d: not found; list the servers with moetop "
+			 "and no -p",
+			 (int)pid);
+	if (!err && model_path) {
+		err = model_config_read(model_path, &new->arch, why, why_bytes);
+		err = err ? -EINVAL : 0;
+	}
+	if (!err) {
+		new->pid = proc_tgid(pid);
+		new->start_ticks = s.start_ticks;
+		new->tp = new->ep = new->dp = 1;
+		if (model_path) {
+			new->have_arch = true;
+			copy(new->config_path, sizeof(new->config_path),
+			     model_path);
+			copy(new->config_origin, sizeof(new->config_origin),
+			     "--model");
+		}
+		err = read_tree(new, buf);
+	}
+	if (!err) {
+		look_dear(new, !model_path, buf, why, why_bytes);
+		*t = *new;
+	}
+	free(buf);
+	free(new);
+	return err;
+}
+
+int target_refresh(struct target *t)
+{
+	struct target *new = malloc(sizeof(*new));
+	char *buf = malloc(CMDLINE_BYTES);
+	int err = new &&buf ? alive(t) : -ENOMEM;
+	bool grown, find_model;
+	char why[256];
+
+	if (!err) {
+		*new = *t;
+		new->looks++;
+		err = read_tree(new, buf);
+	}
+	if (!err) {
+		grown = memcmp(new->pids, t->pids, sizeof(t->pids)) != 0;
+		find_model = !t->have_arch && !t->config_path[0] &&
+			     (grown || new->looks % MODEL_LOOK_EVERY == 0);
+		if (grown || t->ports_guessed || t->n_ports == 0 ||
+		    new->looks % DEAR_LOOK_EVERY == 0)
+			look_dear(new, find_model, buf, why, sizeof(why));
+		else
+			refresh_rings(new);
+		err = !same(t, new);
+		*t = *new;
+	}
+	free(buf);
+	free(new);
+	return err;
+}
