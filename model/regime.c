@@ -1,0 +1,143 @@
+#include "model/regime.h"
+
+#include <math.h>
+#include <string.h>
+
+#define TAU_S 4.0
+#define DWELL_S 2.0
+#define JUMP_RATIO 3.0
+#define JUMPS_TO_RESTART 2u
+#define ERRORS_AWAY 2.0
+
+static const struct {
+	double enter, leave;
+} thresholds[REGIMES] = {
+	[REGIME_IDLE] = { 0.02, 0.04 },    [REGIME_PREFILL] = { 0.50, 0.40 },
+	[REGIME_COMPUTE] = { 0.50, 0.40 }, [REGIME_KV] = { 0.50, 0.40 },
+	[REGIME_SOLO] = { 1.50, 1.75 },    [REGIME_VALLEY] = { 0.12, 0.08 },
+};
+
+static double threshold(const struct regime_state *s, enum regime r)
+{
+	return s->regime == r ? thresholds[r].leave : thresholds[r].enter;
+}
+
+static double smoothed(const struct regime_state *s, enum regime_smoothed k)
+{
+	return s->weight > 0 ? s->sum[k] / s->weight : 0;
+}
+
+static void restart(struct regime_state *s)
+{
+	memset(s->sum, 0, sizeof(s->sum));
+	s->weight = 0;
+	s->active = 0;
+	s->jumps = 0;
+}
+
+static void smooth(struct regime_state *s, const struct regime_evidence *e)
+{
+	double keep = exp(-e->dt_s / TAU_S);
+	double ln_tokens = log(fmax(e->tokens, 1e-9));
+	const double x[SMOOTHED] = {
+		[SMOOTH_EXPERT] = e->expert,   [SMOOTH_KV] = e->kv,
+		[SMOOTH_COMPUTE] = e->compute, [SMOOTH_PREFILL] = e->prefill,
+		[SMOOTH_SINGLE] = e->single,   [SMOOTH_LN_TOKENS] = ln_tokens,
+	};
+
+	if (s->weight > 0 &&
+	    fabs(ln_tokens - smoothed(s, SMOOTH_LN_TOKENS)) > log(JUMP_RATIO))
+		s->jumps++;
+	else
+		s->jumps = 0;
+	if (e->restart || s->jumps >= JUMPS_TO_RESTART)
+		restart(s);
+	for (unsigned k = 0; k < SMOOTHED; k++)
+		s->sum[k] = keep * s->sum[k] + e->weight * x[k];
+	s->weight = keep * s->weight + e->weight;
+	s->active = keep * s->active + e->sampled_active;
+	s->modelled = e->modelled;
+}
+
+/* The regime that the figures show, whatever was before. */
+static enum regime first_match(const struct regime_state *s,
+			       const struct regime_evidence *e)
+{
+	static const struct {
+		enum regime regime;
+		enum regime_smoothed share;
+	} tests[] = {
+		{ REGIME_PREFILL, SMOOTH_PREFILL },
+		{ REGIME_COMPUTE, SMOOTH_COMPUTE },
+		{ REGIME_KV, SMOOTH_KV },
+	};
+
+	if (e->idle || e->busy < threshold(s, REGIME_IDLE))
+		return REGIME_IDLE;
+	if (!(s->weight > 0))
+		return s->regime == REGIME_IDLE ? REGIME_UNKNOWN : s->regime;
+	for (unsigned i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+		if (smoothed(s, tests[i].share) > threshold(s, tests[i].regime))
+			return tests[i].regime;
+	if (exp(smoothed(s, SMOOTH_LN_TOKENS)) < threshold(s, REGIME_SOLO))
+		return REGIME_SOLO;
+	if (!e->have_shares)
+		return REGIME_UNKNOWN;
+	if (smoothed(s, SMOOTH_EXPERT) > threshold(s, REGIME_VALLEY))
+		return REGIME_VALLEY;
+	return REGIME_SHARED;
+}
+
+/* Between valley and shared: is the threshold far enough from the figure? */
+static bool is_significant(const struct regime_state *s, enum regime to)
+{
+	double limit = to == REGIME_VALLEY ? thresholds[REGIME_VALLEY].enter
+					   : thresholds[REGIME_VALLEY].leave;
+	double s1 = smoothed(s, SMOOTH_SINGLE);
+	double expert = smoothed(s, SMOOTH_EXPERT);
+	double error = sqrt(fmax(s1 * (1 - s1), 1e-9) / fmax(s->active, 1));
+
+	return fabs(expert - limit) >=
+	       ERRORS_AWAY * error * expert / fmax(s1, 1e-9);
+}
+
+static bool may_change(const struct regime_state *s, enum regime to)
+{
+	bool statistical =
+		(s->regime == REGIME_VALLEY && to == REGIME_SHARED) ||
+		(s->regime == REGIME_SHARED && to == REGIME_VALLEY);
+
+	if (to == REGIME_IDLE || s->regime == REGIME_UNKNOWN)
+		return true;
+	if (s->since_s < DWELL_S)
+		return false;
+	return !statistical || s->modelled || is_significant(s, to);
+}
+
+enum regime regime_update(struct regime_state *s,
+			  const struct regime_evidence *e)
+{
+	enum regime now;
+
+	if (e->weight > 0 && e->dt_s >= 0)
+		smooth(s, e);
+	else if (e->restart)
+		restart(s);
+	now = first_match(s, e);
+	s->since_s += e->dt_s;
+	if (now != s->regime && may_change(s, now)) {
+		s->regime = now;
+		s->since_s = 0;
+		s->changes++;
+		if (now == REGIME_IDLE)
+			restart(s);
+	}
+	return s->regime;
+}
+
+enum side regime_side(const struct regime_state *s)
+{
+	if (s->regime != REGIME_VALLEY)
+		return SIDE_NONE;
+	return smoothed(s, SMOOTH_SINGLE) > 0.5 ? SIDE_NEAR : SIDE_FAR;
+}

@@ -1,0 +1,73 @@
+/*
+ * regime.h - which regime the server is in
+ *
+ * First match of, with the thresholds to enter and to leave:
+ *
+ *	idle	busy time / wall time below		0.02	0.04
+ *	prefill share of step time on prompts above	0.50	0.40
+ *	compute sigma_C above				0.50	0.40
+ *	kv	sigma_KV above				0.50	0.40
+ *	solo	tokens per decode step below		1.50	1.75
+ *	valley	sigma_E above				0.12	0.08
+ *	shared	otherwise
+ *
+ * Shares are smoothed with a time constant of 4 s, weighted by step time; B is
+ * smoothed geometrically, so that a burst does not echo.  Smoothing starts anew
+ * when B is off by more than 3x in two updates in a row, when the caller says
+ * so, and after idle time.  A state lasts at least 2 s, except that idle is
+ * taken at once.  A change between valley and shared also needs the threshold
+ * to be two standard errors away.  In the valley the near side is s1 > 1/2.
+ *
+ * The thresholds and times are judgement, tested in simulation only: real
+ * expert popularity, Poisson batches.
+ */
+#ifndef MOETOP_MODEL_REGIME_H
+#define MOETOP_MODEL_REGIME_H
+
+#include <stdbool.h>
+
+#include "model/snapshot.h"
+
+/* What was learnt in one interval. */
+struct regime_evidence {
+	double dt_s;      /* its length */
+	bool idle;        /* nothing ran and nothing waits */
+	double busy;      /* busy / wall; NAN unknown */
+	bool restart;     /* the load has changed: forget what was smoothed */
+	double weight;    /* step time; 0: nothing known about steps, hold */
+	bool have_shares; /* false: only tokens is known */
+	double expert, kv, compute, prefill; /* shares of step time */
+	double single;                       /* s1 */
+	double tokens;                       /* B */
+	double sampled_active; /* U summed over newly sampled cells; 0: none */
+	bool modelled;         /* no sampling error to allow for */
+};
+
+enum regime_smoothed {
+	SMOOTH_EXPERT,
+	SMOOTH_KV,
+	SMOOTH_COMPUTE,
+	SMOOTH_PREFILL,
+	SMOOTH_SINGLE,
+	SMOOTH_LN_TOKENS,
+	SMOOTHED
+};
+
+/* Plain memory; zero it to begin. */
+struct regime_state {
+	enum regime regime;
+	double since_s; /* time in it */
+	double sum[SMOOTHED], weight;
+	double active; /* decayed sum of sampled_active */
+	unsigned jumps;
+	unsigned long changes;
+	bool modelled;
+};
+
+/* Take in one interval; returns the regime that now holds. */
+enum regime regime_update(struct regime_state *s,
+			  const struct regime_evidence *e);
+
+enum side regime_side(const struct regime_state *s);
+
+#endif
