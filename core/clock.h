@@ -1,0 +1,32 @@
+/*
+ * clock.h - the two clocks of the collector
+ *
+ * Everything that is subtracted uses CLOCK_MONOTONIC in nanoseconds, the clock
+ * of the agent's records and of BPF.  Unix time is for people and files only.
+ */
+#ifndef MOETOP_CORE_CLOCK_H
+#define MOETOP_CORE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define NS_PER_S 1000000000ull
+#define NS_PER_MS 1000000ull
+
+static inline uint64_t clock_now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+static inline double clock_unix_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+#endif

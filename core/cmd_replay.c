@@ -1,0 +1,161 @@
+/*
+ * A recording in any view.  The screen and HTTP get one snapshot per interval;
+ * JSON alone gets them all at once.
+ */
+#include "core/clock.h"
+#include "core/commands.h"
+#include "core/loop.h"
+#include "core/say.h"
+#include "core/views.h"
+#include "exporter/exporter.h"
+#include "tui/tui.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TICK_NS (100 * NS_PER_MS)
+
+struct replay {
+	const struct settings *settings;
+	struct player *player;
+	struct loop *loop;
+	struct views *views;
+	int timer;
+	double interval_s;
+	long shown;
+	bool ended;
+	struct snapshot snapshot;
+};
+
+/* 1 shown, 0 at the end; errors have been said and are in *status. */
+static int show_next(struct replay *r, int *status)
+{
+	int err = player_next(r->player, &r->snapshot);
+
+	*status = STATUS_OK;
+	if (err <= 0 && err != 0) {
+		*status = say(status_of(err),
+			      "%s: %s; the snapshots up to here are good",
+			      r->settings->rest[0],
+			      err == -EBADMSG ? "damaged" : strerror(-err));
+		return 0;
+	}
+	if (err == 0)
+		return 0;
+	r->shown++;
+	if (views_publish(r->views, &r->snapshot))
+		return 0;
+	return !r->settings->count || r->shown < r->settings->count;
+}
+
+static void on_interval(void *arg)
+{
+	struct replay *r = arg;
+	int status;
+
+	if (r->ended || show_next(r, &status))
+		return;
+	r->ended = true;
+	/* screen and HTTP keep the last one until the user leaves */
+	if (status || r->settings->count)
+		loop_stop(r->loop, status);
+}
+
+static void on_tick(void *arg)
+{
+	struct replay *r = arg;
+
+	views_tick(r->views);
+}
+
+static void on_signal(void *arg, int signo)
+{
+	struct replay *r = arg;
+
+	if (signo == SIGWINCH)
+		views_resized(r->views);
+	else
+		loop_stop(r->loop, STATUS_OK);
+}
+
+static void on_wish(void *arg, unsigned wish)
+{
+	struct replay *r = arg;
+
+	if (wish & TUI_QUIT)
+		loop_stop(r->loop, STATUS_OK);
+	if (wish & (TUI_FASTER | TUI_SLOWER)) {
+		r->interval_s *= wish & TUI_FASTER ? 0.5 : 2;
+		if (r->interval_s < 0.02)
+			r->interval_s = 0.02;
+		if (r->interval_s > 60)
+			r->interval_s = 60;
+		loop_set_period(r->loop, r->timer,
+				(uint64_t)(r->interval_s * 1e9));
+	}
+}
+
+static int open_all(struct replay *r)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGWINCH, 0 };
+	const struct views_config config = { .settings = r->settings,
+					     .screen = views_want_screen(
+						     r->settings),
+					     .wish = on_wish,
+					     .arg = r };
+	struct views_config with_loop = config;
+	char why[256] = "";
+	int err;
+
+	err = player_open(&r->player, r->settings->rest[0], why, sizeof(why));
+	if (!err)
+		err = loop_new(&r->loop);
+	if (!err)
+		err = loop_signals(r->loop, signals, on_signal, r);
+	with_loop.loop = r->loop;
+	if (!err)
+		err = views_open(&r->views, &with_loop, why, sizeof(why));
+	if (!err)
+		return STATUS_OK;
+	return say(status_of(err), "%s", why[0] ? why : strerror(-err));
+}
+
+static int run(struct replay *r)
+{
+	int status = open_all(r), err;
+
+	if (status)
+		return status;
+	if (r->settings->json && !r->settings->listen) {
+		while (show_next(r, &status))
+			;
+		return status;
+	}
+	r->interval_s = r->settings->interval;
+	r->timer = loop_every(r->loop, (uint64_t)(r->interval_s * 1e9),
+			      on_interval, r);
+	err = loop_every(r->loop, TICK_NS, on_tick, r);
+	if (r->timer < 0 || err < 0)
+		return say(STATUS_RUNTIME, "replay: no timer; report this");
+	on_interval(r);
+	return r->ended && r->settings->count ? STATUS_OK : loop_run(r->loop);
+}
+
+int cmd_replay(const struct settings *s)
+{
+	struct replay *r = calloc(1, sizeof(*r));
+	int status;
+
+	if (!r)
+		return say(STATUS_RUNTIME, "replay: no memory; free some");
+	r->settings = s;
+	status = run(r);
+	views_close(r->views);
+	loop_free(r->loop);
+	player_close(r->player);
+	free(r);
+	return status;
+}

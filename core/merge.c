@@ -1,0 +1,328 @@
+#include "core/merge.h"
+#include "wire/kernel_class.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+_Static_assert(SAMPLE_GROUPS == GROUPS, "groups of the model and the wire");
+_Static_assert(SAMPLE_LAYERS_MAX >= LAYERS_MAX, "every layer has a place");
+_Static_assert(SAMPLE_CLASSES_MAX >= CLASSES, "every class has a place");
+_Static_assert(SAMPLE_PHASES == PHASES, "phases of the model and the wire");
+
+static const struct {
+	const char *name;
+	enum kernel_group group;
+} classes[CLASSES] = {
+	[CLASS_OTHER] = { "other", GROUP_OTHER },
+#define KERNEL_CLASS(id, name, group, regex) [CLASS_##id] = { name, group },
+#include "wire/kernel_class.def"
+#undef KERNEL_CLASS
+};
+
+/* ---- sums -------------------------------------------------------------- */
+
+static void add_rows(struct sample_rows *to, const struct sample_rows *from)
+{
+	to->cells += from->cells;
+	to->rows += from->rows;
+	to->active += from->active;
+	to->single += from->single;
+	to->twice += from->twice;
+	to->sum_squares += from->sum_squares;
+	to->max_rows += from->max_rows;
+	to->experts += from->experts;
+	to->padded_rows += from->padded_rows;
+}
+
+static void add_layer(struct sample_layer *to, const struct sample_layer *from)
+{
+	to->steps += from->steps;
+	for (unsigned g = 0; g < SAMPLE_GROUPS; g++)
+		to->group_ns[g] += from->group_ns[g];
+	to->block_ns += from->block_ns;
+	to->before_ns += from->before_ns;
+	add_rows(&to->rows, &from->rows);
+	if (from->backend[0])
+		memcpy(to->backend, from->backend, sizeof(to->backend));
+}
+
+static void add_class(struct sample_class *to, const struct sample_class *from)
+{
+	to->calls += from->calls;
+	to->sum_ns += from->sum_ns;
+	to->union_ns += from->union_ns;
+}
+
+/* Layers and classes that `to` has not seen begin at nothing. */
+static void grow(struct sample_window *to, unsigned n_layers)
+{
+	for (; to->n_layers < n_layers; to->n_layers++)
+		to->layers[to->n_layers] =
+			(struct sample_layer){ .dram_bytes = NAN };
+}
+
+static struct sample_class *find_class(struct sample_window *w,
+				       const char *name, unsigned group)
+{
+	struct sample_class *c = w->classes;
+
+	for (unsigned i = 0; i < w->n_classes; i++, c++)
+		if (!strcmp(c->name, name))
+			return c;
+	if (w->n_classes == SAMPLE_CLASSES_MAX)
+		return NULL;
+	w->n_classes++;
+	*c = (struct sample_class){ .group = group };
+	snprintf(c->name, sizeof(c->name), "%s", name);
+	return c;
+}
+
+void merge_windows(struct sample_window *to, const struct sample_window *from)
+{
+	to->windows += from->windows;
+	to->wall_ns += from->wall_ns;
+	to->busy_ns += from->busy_ns;
+	for (unsigned p = 0; p < SAMPLE_PHASES; p++) {
+		to->steps[p] += from->steps[p];
+		to->step_ns[p] += from->step_ns[p];
+		to->tokens[p] += from->tokens[p];
+	}
+	for (unsigned g = 0; g < SAMPLE_GROUPS; g++)
+		to->group_ns[g] += from->group_ns[g];
+	add_rows(&to->rows, &from->rows);
+	add_rows(&to->prefill_rows, &from->prefill_rows);
+	to->cells_rejected += from->cells_rejected;
+	to->cells_lost += from->cells_lost;
+	to->bad_steps += from->bad_steps;
+	to->kernels += from->kernels;
+	grow(to, from->n_layers);
+	for (unsigned l = 0; l < from->n_layers; l++)
+		add_layer(&to->layers[l], &from->layers[l]);
+	for (unsigned c = 0; c < from->n_classes; c++) {
+		const struct sample_class *of = &from->classes[c];
+		struct sample_class *at = find_class(to, of->name, of->group);
+
+		if (at)
+			add_class(at, of);
+	}
+	if (from->end_ns > to->end_ns)
+		to->end_ns = from->end_ns;
+}
+
+/* ---- records ----------------------------------------------------------- */
+
+/* Parts of another window: the one before never closed. */
+static void open_part(struct merge *m, uint32_t window)
+{
+	if (m->part_id == window)
+		return;
+	if (m->part_id)
+		m->totals.windows_torn++;
+	m->part = (struct sample_window){ 0 };
+	memset(m->backend_ns, 0, sizeof(m->backend_ns));
+	m->part_id = window;
+}
+
+static int take_layer(struct merge *m, const struct rec_layer *r)
+{
+	bool inside = r->layer < LAYERS_MAX;
+	struct sample_class *c;
+	struct sample_layer *layer;
+	double ns = (double)r->union_ns;
+	unsigned group;
+
+	if (!r->window || r->phase >= PHASES || r->klass >= CLASSES ||
+	    r->part > PART_BEFORE || (!inside && r->layer != LAYER_NONE))
+		return -EBADMSG;
+	open_part(m, r->window);
+	if (r->phase != PHASE_DECODE)
+		return 0;
+	group = classes[r->klass].group;
+	m->part.group_ns[group] += ns;
+	c = find_class(&m->part, classes[r->klass].name, group);
+	if (c)
+		add_class(c,
+			  &(struct sample_class){ .calls = (double)r->calls,
+						  .sum_ns = (double)r->sum_ns,
+						  .union_ns = ns });
+	if (!inside)
+		return 0;
+	grow(&m->part, r->layer + 1u);
+	layer = &m->part.layers[r->layer];
+	/* one record per class and part: all cover the same steps */
+	if (r->steps > layer->steps)
+		layer->steps = r->steps;
+	if (r->part == PART_BEFORE) {
+		layer->before_ns += ns;
+		return 0;
+	}
+	layer->block_ns += ns;
+	layer->group_ns[group] += ns;
+	if (group == GROUP_EXPERT && r->union_ns >= m->backend_ns[r->layer]) {
+		m->backend_ns[r->layer] = r->union_ns;
+		snprintf(layer->backend, sizeof(layer->backend), "%s",
+			 classes[r->klass].name);
+	}
+	return 0;
+}
+
+static int take_rows(struct merge *m, const struct rec_rows *r)
+{
+	const struct sample_rows rows = {
+		.cells = r->cells,
+		.rows = (double)r->rows,
+		.active = (double)r->active,
+		.single = (double)r->single,
+		.twice = (double)r->twice,
+		.sum_squares = (double)r->sum_squares,
+		.max_rows = (double)r->max_rows,
+		.experts = (double)r->experts * r->cells,
+		.padded_rows = (double)r->padded_rows,
+	};
+
+	/* what no true histogram can be: more singles than active ones, more
+	 * active ones than rows or than experts */
+	if (!r->window || r->phase >= PHASES || r->layer >= LAYERS_MAX ||
+	    !r->experts || r->experts > EXPERTS_MAX || r->active > r->rows ||
+	    r->single > r->active || r->twice > r->active - r->single ||
+	    r->active > (uint64_t)r->experts * r->cells ||
+	    r->max_rows > r->rows || r->sum_squares < r->rows)
+		return -EBADMSG;
+	open_part(m, r->window);
+	m->experts = r->experts;
+	m->totals.cells += r->cells;
+	if (r->phase == PHASE_PREFILL) {
+		add_rows(&m->part.prefill_rows, &rows);
+		return 0;
+	}
+	grow(&m->part, r->layer + 1u);
+	add_rows(&m->part.rows, &rows);
+	add_rows(&m->part.layers[r->layer].rows, &rows);
+	return 0;
+}
+
+static int take_window(struct merge *m, const struct rec_window *r)
+{
+	if (!r->window || r->end_ns < r->start_ns)
+		return -EBADMSG;
+	open_part(m, r->window);
+	m->part.windows = 1;
+	m->part.wall_ns = (double)(r->end_ns - r->start_ns);
+	m->part.end_ns = (double)r->end_ns;
+	m->part.busy_ns = 0;
+	for (unsigned p = 0; p < PHASES; p++) {
+		m->part.steps[p] = r->phase_steps[p];
+		m->part.step_ns[p] = (double)r->step_ns[p];
+		m->part.tokens[p] = (double)r->tokens[p];
+		m->part.busy_ns += (double)r->busy_ns[p];
+	}
+	m->part.cells_rejected = r->cells_rejected;
+	m->part.cells_lost = r->cells_lost;
+	m->part.bad_steps = r->bad_steps;
+	m->part.kernels = r->kernels;
+	m->totals.windows++;
+	m->totals.cells_rejected += r->cells_rejected;
+	m->totals.cells_lost += r->cells_lost;
+	m->totals.bad_steps += r->bad_steps;
+	merge_windows(&m->closed, &m->part);
+	m->part = (struct sample_window){ 0 };
+	m->part_id = 0;
+	return 0;
+}
+
+static int take_status(struct merge *m, const struct rec_status *r)
+{
+	if (r->state >= AGENT_STATES || r->reason >= REASONS)
+		return -EBADMSG;
+	m->status = *r;
+	m->status.device_name[sizeof(m->status.device_name) - 1] = '\0';
+	m->have_status = true;
+	return 0;
+}
+
+/* Text of a foreign process goes to a terminal: printable ASCII only. */
+static int take_text(struct merge *m, const struct rec_text *r)
+{
+	if (r->level > 2)
+		return -EBADMSG;
+	if (r->level == 0)
+		return 0;
+	for (size_t i = 0; i < TEXT_BYTES; i++) {
+		char c = r->text[i];
+
+		m->text[i] = c == '\0' || (c >= ' ' && c <= '~') ? c : '?';
+		if (!c)
+			break;
+	}
+	m->text[TEXT_BYTES] = '\0';
+	return 0;
+}
+
+static int check_experts(const struct rec_experts *r)
+{
+	if (!r->window || r->phase >= PHASES || r->layer >= LAYERS_MAX ||
+	    !r->count || r->count > EXPERTS_PER_RECORD ||
+	    (uint32_t)r->first + r->count > EXPERTS_MAX)
+		return -EBADMSG;
+	return 0;
+}
+
+static int check_step_rows(const struct rec_step_rows *r)
+{
+	if (!r->window || r->phase >= PHASES || r->cells > LAYERS_MAX ||
+	    r->cells != __builtin_popcountll(r->layer_mask[0]) +
+				__builtin_popcountll(r->layer_mask[1]) ||
+	    r->active > r->rows || r->single > r->active)
+		return -EBADMSG;
+	return 0;
+}
+
+static int take(struct merge *m, const struct record *r)
+{
+	switch (r->type) {
+	case REC_STATUS:
+		return take_status(m, &r->status);
+	case REC_TICK:
+		m->tick = r->tick;
+		m->tick_ns = r->time_ns;
+		m->have_tick = true;
+		return 0;
+	case REC_WINDOW:
+		return take_window(m, &r->window);
+	case REC_LAYER:
+		return take_layer(m, &r->layer);
+	case REC_ROWS:
+		return take_rows(m, &r->rows);
+	case REC_EXPERTS:
+		return check_experts(&r->experts);
+	case REC_STEP_ROWS:
+		return check_step_rows(&r->step_rows);
+	case REC_TEXT:
+		return take_text(m, &r->text);
+	default:
+		return -EBADMSG;
+	}
+}
+
+void merge_init(struct merge *m)
+{
+	memset(m, 0, sizeof(*m));
+}
+
+int merge_record(struct merge *m, const struct record *r)
+{
+	int err = take(m, r);
+
+	if (err)
+		m->totals.refused++;
+	else if (r->time_ns > m->last_ns)
+		m->last_ns = r->time_ns;
+	return err;
+}
+
+void merge_clear(struct merge *m)
+{
+	m->closed = (struct sample_window){ 0 };
+}

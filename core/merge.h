@@ -1,0 +1,63 @@
+/*
+ * merge.h - from the records of an agent to the sums of a sample
+ *
+ * Pure: no I/O, no clock.  Records come from a foreign process and are not
+ * trusted: an unknown type, a layer, class, phase or expert out of range is
+ * counted in `refused` and skipped.
+ *
+ * A window's LAYER and ROWS records come before its WINDOW record, which closes
+ * it.  Parts of a window whose WINDOW record was lost are dropped and counted.
+ */
+#ifndef MOETOP_CORE_MERGE_H
+#define MOETOP_CORE_MERGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model/sample.h"
+#include "wire/record.h"
+
+struct merge_totals { /* since merge_init */
+	uint64_t windows;
+	uint64_t windows_torn; /* parts dropped: their WINDOW was lost */
+	uint64_t refused;      /* records that made no sense */
+	uint64_t cells, cells_rejected, cells_lost;
+	uint64_t bad_steps;
+};
+
+/* What one rank said.  Members may be read. */
+struct merge {
+	bool have_status, have_tick;
+	struct rec_status status; /* newest */
+	struct rec_tick tick;     /* newest */
+	uint64_t tick_ns;         /* its time */
+	uint64_t last_ns;         /* time of the newest record of any type */
+	uint32_t experts;         /* E of the newest ROWS record, 0 unknown */
+	struct merge_totals totals;
+	uint32_t part_id;            /* window that `part` belongs to, 0 none */
+	struct sample_window part;   /* of the window that is still open */
+	struct sample_window closed; /* windows closed since merge_clear */
+	uint64_t backend_ns[SAMPLE_LAYERS_MAX]; /* of part's backends */
+	char text[TEXT_BYTES + 1]; /* newest warning or error, "" none */
+};
+
+void merge_init(struct merge *m);
+
+/*
+ * Take in one record of types STATUS, TICK, WINDOW, LAYER, ROWS and TEXT;
+ * EXPERTS and STEP_ROWS are checked only.  0, or -EBADMSG for a record that
+ * makes no sense.
+ */
+int merge_record(struct merge *m, const struct record *r);
+
+/* Forget the closed windows, once they are used. */
+void merge_clear(struct merge *m);
+
+/*
+ * Add the sums of `from` to those of `to`: another window of the same rank, or
+ * the same windows of another rank.  Everything is added, steps and wall time
+ * too, so that a ratio of sums becomes the mean over windows and ranks.
+ */
+void merge_windows(struct sample_window *to, const struct sample_window *from);
+
+#endif

@@ -1,0 +1,161 @@
+#include "core/rank.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BATCH 256u
+
+static const char *const states[AGENT_STATES] = {
+	[AGENT_ABSENT] = "absent",     [AGENT_STARTING] = "starting",
+	[AGENT_IDLE] = "idle",         [AGENT_WINDOW] = "window",
+	[AGENT_YIELDED] = "yielded",   [AGENT_DISABLED] = "disabled",
+	[AGENT_DETACHING] = "leaving", [AGENT_STUB] = "asleep",
+};
+
+static const char *const reasons[REASONS] = {
+	[REASON_NONE] = "",
+	[REASON_NO_CUPTI] = "no CUPTI in the server: install nvidia-cuda-cupti",
+	[REASON_CUPTI_VERSION] = "CUPTI is older than 11.8 or newer than 13",
+	[REASON_NO_DRIVER] = "no CUDA driver, or it does not start",
+	[REASON_OTHER_CLIENT] = "another profiler owns CUPTI: stop it",
+	[REASON_CUPTI_ERROR] = "CUPTI answered with an error",
+	[REASON_FATAL] = "CUPTI reported a fatal error",
+	[REASON_RECORD_CAP] = "the kernel records of this process are used up",
+	[REASON_BUDGET] = "it cost four times its budget: raise --budget",
+	[REASON_BAD_RECORDS] = "kernel records have an unknown layout",
+	[REASON_RESOURCES] = "no memory, threads or descriptors were left",
+};
+
+static struct ring_control *control(struct rank *k)
+{
+	return &k->ring.h->control;
+}
+
+int rank_open(struct rank *k, pid_t pid, const char *path, uint64_t now_ns)
+{
+	struct ring_reader ring;
+	int fd = open(path, O_RDWR | O_CLOEXEC), err;
+
+	if (fd < 0)
+		return -errno;
+	err = ring_open(&ring, fd, now_ns);
+	close(fd);
+	if (err)
+		return err;
+	*k = (struct rank){ .pid = pid,
+			    .ring = ring,
+			    .opened_ns = now_ns,
+			    .decode_steps_per_ns = NAN,
+			    .eager_steps_per_ns = NAN,
+			    .padded_tokens_per_ns = NAN };
+	snprintf(k->path, sizeof(k->path), "%s", path);
+	merge_init(&k->merge);
+	atomic_store(&control(k)->collector_pid, (uint32_t)getpid());
+	rank_wish(k);
+	return 0;
+}
+
+static void tell(struct rank *k, const struct source_context *x,
+		 uint64_t now_ns)
+{
+	struct ring_control *c = control(k);
+
+	atomic_store(&c->budget_ppm, x->budget_ppm);
+	atomic_store(&c->rows_mode, x->rows_mode);
+	atomic_store(&c->decode_hint, x->decoding);
+	atomic_store(&c->heartbeat_ns, now_ns);
+}
+
+int rank_poll(struct rank *k, const struct source_context *x, uint64_t now_ns,
+	      void (*fn)(struct rank *k, const struct record *r, void *arg),
+	      void *arg)
+{
+	struct record batch[BATCH];
+	unsigned taken = 0;
+	int n;
+
+	tell(k, x, now_ns);
+	do {
+		n = ring_read(&k->ring, batch, BATCH);
+		if (n < 0)
+			return n;
+		for (int i = 0; i < n; i++)
+			if (!merge_record(&k->merge, &batch[i]))
+				fn(k, &batch[i], arg);
+		taken += (unsigned)n;
+	} while (n == (int)BATCH && taken < RANK_RECORDS_PER_POLL);
+	k->lost += ring_lost(&k->ring);
+	return 0;
+}
+
+void rank_wish(struct rank *k)
+{
+	atomic_fetch_add(&control(k)->window_wish, 1);
+}
+
+/* A counter that went back belongs to another life of the agent. */
+static double rate(uint64_t now, uint64_t before, double ns)
+{
+	return now >= before ? (double)(now - before) / ns : NAN;
+}
+
+void rank_rates(struct rank *k)
+{
+	const struct rec_tick *t = &k->merge.tick;
+	double ns = (double)k->merge.tick_ns - (double)k->before_ns;
+
+	if (!k->merge.have_tick || ns <= 0)
+		return;
+	if (k->before_ns) {
+		k->decode_steps_per_ns =
+			rate(t->decode_steps, k->before.decode_steps, ns);
+		k->eager_steps_per_ns =
+			rate(t->eager_steps, k->before.eager_steps, ns);
+		k->padded_tokens_per_ns =
+			rate(t->padded_tokens, k->before.padded_tokens, ns);
+	}
+	k->before = *t;
+	k->before_ns = k->merge.tick_ns;
+}
+
+bool rank_alive(const struct rank *k, uint64_t now_ns)
+{
+	return k->merge.last_ns && now_ns < k->merge.last_ns + RANK_SILENT_NS;
+}
+
+void rank_describe(const struct rank *k, uint64_t now_ns,
+		   struct snapshot_rank *out)
+{
+	const struct rec_status *s = &k->merge.status;
+
+	out->pid = k->pid;
+	out->gpu_index = -1;
+	snprintf(out->agent, sizeof(out->agent), "starting");
+	if (k->merge.have_status) {
+		snprintf(out->agent, sizeof(out->agent), "%s",
+			 states[s->state]);
+		snprintf(out->reason, sizeof(out->reason), "%s",
+			 reasons[s->reason]);
+		snprintf(out->gpu, sizeof(out->gpu), "%s", s->device_name);
+		out->gpu_index = (int32_t)s->device;
+	}
+	if (s->reason == REASON_CUPTI_ERROR)
+		snprintf(out->reason, sizeof(out->reason), "%s %d",
+			 reasons[s->reason], s->detail);
+	if (now_ns > k->opened_ns + RANK_SILENT_NS && !rank_alive(k, now_ns)) {
+		snprintf(out->agent, sizeof(out->agent), "silent");
+		snprintf(out->reason, sizeof(out->reason),
+			 "its thread wrote nothing for 3 s");
+	}
+}
+
+void rank_close(struct rank *k)
+{
+	atomic_store(&control(k)->heartbeat_ns, 0);
+	ring_close(&k->ring);
+}

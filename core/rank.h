@@ -1,0 +1,63 @@
+/*
+ * rank.h - one agent's ring, and what came out of it
+ *
+ * The collector's end of wire/ring.h: reads the records into a struct merge,
+ * and tells the agent that somebody reads, what it may cost, and when a window
+ * is wanted.  One thread.
+ */
+#ifndef MOETOP_CORE_RANK_H
+#define MOETOP_CORE_RANK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/merge.h"
+#include "core/source.h"
+#include "model/snapshot.h"
+#include "wire/ring.h"
+
+/* Records taken from one ring in one poll at most; the rest waits. */
+#define RANK_RECORDS_PER_POLL 65536u
+/* An agent that wrote nothing for this long is not counted as alive. */
+#define RANK_SILENT_NS 3000000000ull
+
+struct rank {
+	pid_t pid;
+	char path[64]; /* of the ring, in /proc */
+	struct ring_reader ring;
+	struct merge merge;
+	uint64_t opened_ns;
+	uint64_t lost;          /* records that found the ring full */
+	struct rec_tick before; /* tick at the sample before */
+	uint64_t before_ns;     /* its time, 0 none */
+	double decode_steps_per_ns, eager_steps_per_ns, padded_tokens_per_ns;
+};
+
+/* Map the ring at path and ask for a first window.  0; -EBUSY another collector
+ * reads it, -EPROTONOSUPPORT, -EPROTO, -EACCES, -errno. */
+int rank_open(struct rank *k, pid_t pid, const char *path, uint64_t now_ns);
+
+/* Heartbeat, budget and hints to the agent; then its records, with fn for every
+ * one that makes sense.  0 or -EPROTO. */
+int rank_poll(struct rank *k, const struct source_context *x, uint64_t now_ns,
+	      void (*fn)(struct rank *k, const struct record *r, void *arg),
+	      void *arg);
+
+/* Ask for a kernel window. */
+void rank_wish(struct rank *k);
+
+/* The rates between the newest tick and that of the call before; a tick that
+ * did not come leaves them as they were. */
+void rank_rates(struct rank *k);
+
+bool rank_alive(const struct rank *k, uint64_t now_ns);
+
+/* pid, agent state, reason and GPU, for the views. */
+void rank_describe(const struct rank *k, uint64_t now_ns,
+		   struct snapshot_rank *out);
+
+/* Tell the agent that nobody reads, and unmap. */
+void rank_close(struct rank *k);
+
+#endif

@@ -1,0 +1,309 @@
+#include "core/session.h"
+#include "core/clock.h"
+#include "core/collector.h"
+#include "core/loop.h"
+#include "core/say.h"
+#include "core/source.h"
+#include "core/views.h"
+#include "tui/tui.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define TICK_NS (100 * NS_PER_MS)
+#define ONCE_LIMIT_S 20
+#define INTERVAL_MIN_S 0.1
+#define INTERVAL_MAX_S 60.0
+
+struct session {
+	const struct session_config *config;
+	const struct settings *settings;
+	struct target target;
+	struct source_context context;
+	const struct source_ops *sources[COLLECTOR_SOURCES_MAX + 1];
+	struct collector *collector;
+	struct loop *loop;
+	struct views *views;
+	int pidfd, interval_timer;
+	double interval_s;
+	long published;
+	bool screen, gone;
+};
+
+/* ---- ends -------------------------------------------------------------- */
+
+static void publish(struct session *s, const struct snapshot *snapshot)
+{
+	int err = views_publish(s->views, snapshot);
+
+	s->published++;
+	if (err == -EPIPE) /* whoever read our output has had enough */
+		loop_stop(s->loop, STATUS_OK);
+	else if (err)
+		loop_stop(s->loop, say(status_of(err),
+				       "output: %s; free some space, or record "
+				       "elsewhere",
+				       strerror(-err)));
+}
+
+static void on_gone(void *arg)
+{
+	struct session *s = arg;
+
+	if (s->gone)
+		return;
+	s->gone = true;
+	loop_unwatch(s->loop, s->pidfd);
+	publish(s, collector_gone(s->collector, clock_unix_s()));
+	if (s->screen) /* it keeps the last state until the user leaves */
+		return;
+	loop_stop(s->loop, say(STATUS_TARGET,
+			       "pid %d: the server has ended; start it again "
+			       "and attach anew",
+			       (int)s->target.pid));
+}
+
+static bool complete(const struct snapshot *s)
+{
+	return s->health.windows > 0 && s->regime != REGIME_UNKNOWN &&
+	       value_known(s->metrics[METRIC_IN_FLIGHT]);
+}
+
+static void once(struct session *s, const struct snapshot *snapshot)
+{
+	bool late = snapshot->uptime_s >= ONCE_LIMIT_S;
+
+	if (!complete(snapshot) && !late)
+		return;
+	publish(s, snapshot);
+	if (!s->settings->json) {
+		const struct tui_options plain = { .ascii =
+							   s->settings->ascii };
+
+		tui_print(stdout, &snapshot, 1, 100, 30, 0, &plain);
+	}
+	loop_stop(s->loop, STATUS_OK);
+}
+
+/* ---- what the loop calls ----------------------------------------------- */
+
+static void on_tick(void *arg)
+{
+	struct session *s = arg;
+
+	if (!s->gone && !collector_tick(s->collector, clock_now_ns()))
+		on_gone(s);
+	views_tick(s->views);
+}
+
+static void on_interval(void *arg)
+{
+	const struct snapshot *snapshot;
+	struct session *s = arg;
+
+	if (s->gone)
+		return;
+	snapshot = collector_snapshot(s->collector, clock_now_ns(),
+				      clock_unix_s());
+	if (s->config->once) {
+		once(s, snapshot);
+		return;
+	}
+	publish(s, snapshot);
+	if (s->settings->count && s->published >= s->settings->count)
+		loop_stop(s->loop, STATUS_OK);
+}
+
+static void on_signal(void *arg, int signo)
+{
+	struct session *s = arg;
+
+	if (signo == SIGWINCH)
+		views_resized(s->views);
+	else
+		loop_stop(s->loop, STATUS_OK);
+}
+
+static void set_interval(struct session *s, double interval_s)
+{
+	if (interval_s < INTERVAL_MIN_S)
+		interval_s = INTERVAL_MIN_S;
+	if (interval_s > INTERVAL_MAX_S)
+		interval_s = INTERVAL_MAX_S;
+	s->interval_s = interval_s;
+	loop_set_period(s->loop, s->interval_timer,
+			(uint64_t)(interval_s * 1e9));
+}
+
+static void on_wish(void *arg, unsigned wish)
+{
+	struct session *s = arg;
+
+	if (wish & TUI_QUIT)
+		loop_stop(s->loop, STATUS_OK);
+	if (wish & TUI_FASTER)
+		set_interval(s, s->interval_s / 2);
+	if (wish & TUI_SLOWER)
+		set_interval(s, s->interval_s * 2);
+	if (wish & TUI_WINDOW)
+		s->context.window_wish++;
+}
+
+/* ---- set-up ------------------------------------------------------------ */
+
+static void choose_sources(struct session *s)
+{
+	const struct settings *set = s->settings;
+	unsigned n = 0;
+
+	if (!set->no_bpf)
+		s->sources[n++] = &source_requests;
+	s->sources[n++] = &source_agent;
+	s->sources[n++] = &source_nvml;
+	s->sources[n++] = &source_engine;
+	s->context = (struct source_context){
+		.budget_ppm = (uint32_t)(set->budget * 1e4),
+		.rows_mode = (uint32_t)set->rows,
+		.counters = set->counters != COUNTERS_OFF,
+		.nvml_path = s->config->nvml_path,
+	};
+}
+
+static int open_target(struct session *s)
+{
+	char why[256] = "";
+	int err = target_open(&s->target, s->config->pid, s->settings->model,
+			      why, sizeof(why));
+
+	if (err == -ESRCH)
+		return say(STATUS_TARGET,
+			   "pid %d: no such process; give the pid of a running "
+			   "server",
+			   (int)s->config->pid);
+	if (err)
+		return say(status_of(err), "pid %d: %s", (int)s->config->pid,
+			   why[0] ? why : strerror(-err));
+	/* Told at once when it ends; without, the look once a second tells. */
+	s->pidfd = (int)syscall(SYS_pidfd_open, s->config->pid, 0);
+	return STATUS_OK;
+}
+
+static int open_steps(struct session *s)
+{
+	const char *path = s->settings->sampled_steps;
+
+	if (!path)
+		return STATUS_OK;
+	s->context.sampled_steps = fopen(path, "ae");
+	if (s->context.sampled_steps)
+		return STATUS_OK;
+	return say(status_of(-errno),
+		   "--sampled-steps: %s: %s; name a file that can be written",
+		   path, strerror(errno));
+}
+
+static int open_loop(struct session *s)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGWINCH, 0 };
+	int err = loop_new(&s->loop);
+
+	if (!err)
+		err = loop_signals(s->loop, signals, on_signal, s);
+	if (!err && s->pidfd >= 0)
+		err = loop_watch(s->loop, s->pidfd, on_gone, s);
+	if (!err && loop_every(s->loop, TICK_NS, on_tick, s) < 0)
+		err = -ENOSPC;
+	s->interval_s = s->settings->interval;
+	s->interval_timer =
+		err ? -1
+		    : loop_every(s->loop, (uint64_t)(s->interval_s * 1e9),
+				 on_interval, s);
+	if (!err && s->interval_timer < 0)
+		err = -ENOSPC;
+	if (err)
+		return say(STATUS_RUNTIME,
+			   "start: %s; look at the limits of this shell",
+			   strerror(-err));
+	return STATUS_OK;
+}
+
+static int open_views(struct session *s)
+{
+	const struct views_config config = { .settings = s->settings,
+					     .loop = s->loop,
+					     .screen = s->screen,
+					     .recorder = s->config->recorder,
+					     .wish = on_wish,
+					     .arg = s };
+	char why[256] = "";
+	int err = views_open(&s->views, &config, why, sizeof(why));
+
+	if (!err)
+		return STATUS_OK;
+	return say(status_of(err), "%s", why[0] ? why : strerror(-err));
+}
+
+static int open_collector(struct session *s)
+{
+	const struct collector_config config = {
+		.sources = s->sources,
+		.target = &s->target,
+		.context = &s->context,
+		.gpu_price = s->settings->gpu_price,
+	};
+
+	if (collector_new(&s->collector, &config, clock_now_ns()))
+		return say(STATUS_RUNTIME, "start: no memory; free some");
+	return STATUS_OK;
+}
+
+static int run(struct session *s)
+{
+	int status = open_target(s);
+
+	if (!status)
+		status = open_steps(s);
+	if (!status)
+		status = open_loop(s);
+	if (!status)
+		status = open_collector(s);
+	if (!status)
+		status = open_views(s);
+	if (status)
+		return status;
+	on_tick(s);
+	status = s->gone && !s->screen ? STATUS_TARGET : loop_run(s->loop);
+	if (status < 0)
+		return say(STATUS_RUNTIME, "loop: %s; report this",
+			   strerror(-status));
+	return status;
+}
+
+int session_run(const struct session_config *config)
+{
+	struct session *s = calloc(1, sizeof(*s));
+	int status;
+
+	if (!s)
+		return say(STATUS_RUNTIME, "start: no memory; free some");
+	s->config = config;
+	s->settings = config->settings;
+	s->pidfd = -1;
+	s->screen = views_want_screen(s->settings) && !config->once;
+	choose_sources(s);
+	status = run(s);
+	views_close(s->views);
+	collector_free(s->collector);
+	loop_free(s->loop);
+	if (s->pidfd >= 0)
+		close(s->pidfd);
+	if (s->context.sampled_steps)
+		fclose(s->context.sampled_steps);
+	free(s);
+	return status;
+}

@@ -1,0 +1,64 @@
+/*
+ * settings.h - what the user asked for
+ *
+ * The options are the lines of core/settings.def: one member of struct
+ * settings for each.  A value comes from the argument, else from the file of
+ * --config, else from the default in the table.
+ */
+#ifndef MOETOP_CORE_SETTINGS_H
+#define MOETOP_CORE_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#define MOETOP_VERSION "0.1.0"
+
+enum command {
+	COMMAND_VIEW, /* no command word: watch a server */
+	COMMAND_RUN,
+	COMMAND_DEMO,
+	COMMAND_DOCTOR,
+	COMMAND_PLAN,
+	COMMAND_RECORD,
+	COMMAND_REPLAY,
+	COMMAND_REPORT,
+	COMMAND_HELP,
+	COMMAND_VERSION,
+	COMMANDS
+};
+
+/* Words of the options with choices, in the order of the table. */
+enum rows_choice { ROWS_OFF, ROWS_SAMPLED, ROWS_EXACT };
+enum counters_choice { COUNTERS_OFF, COUNTERS_GPM, COUNTERS_PM, COUNTERS_AUTO };
+
+struct settings {
+	enum command command;
+	enum command topic; /* of help; COMMAND_VIEW: all */
+#define FLAG(id, letter, name, commands, help) bool id;
+#define NUMBER(id, letter, name, commands, arg, init, min, max, help) double id;
+#define INTEGER(id, letter, name, commands, arg, init, min, max, help) long id;
+#define TEXT(id, letter, name, commands, arg, help) const char *id;
+#define CHOICE(id, letter, name, commands, words, init, help) int id;
+#include "core/settings.def"
+	char **rest; /* run: the command, NULL-terminated; replay: the file */
+	int n_rest;
+	char *file_text; /* owned: the values that came from --config */
+};
+
+/*
+ * Read the arguments.  0 and *s complete, to be freed with settings_fini; text
+ * members are borrowed from argv.  -EINVAL with one line "what: why; what to
+ * do" in why; *s then needs no settings_fini.
+ */
+int settings_parse(struct settings *s, int argc, char **argv, char *why,
+		   size_t why_bytes);
+void settings_fini(struct settings *s);
+
+/* Help on one command, or on all of moetop for COMMAND_VIEW. */
+void settings_help(FILE *f, enum command c);
+
+/* "run", "demo", ...; "" for COMMAND_VIEW. */
+const char *command_name(enum command c);
+
+#endif

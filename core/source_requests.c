@@ -1,0 +1,204 @@
+/*
+ * Requests in flight, from the kernel: tier T1.
+ *
+ * The tracker counts by port; the ports are those of the target, looked up
+ * again whenever the target was refreshed.
+ */
+#include "bpf/tracker.h"
+#include "core/clock.h"
+#include "core/source.h"
+#include "core/window_hist.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct source {
+	struct tracker *tracker;
+	const struct target *target;
+	struct source_context *context;
+	uint16_t ports[TARGET_PORTS_MAX];
+	unsigned n_ports;
+	uint32_t netns;
+	uint64_t records; /* finished requests seen */
+	struct request_gauges gauges;
+	struct request_counters counters, sampled; /* now; last sample */
+	uint64_t now_ns;
+	struct window_hist hists[3]; /* by enum tracker_histogram */
+};
+
+static void remember_ports(struct source *s)
+{
+	s->n_ports = s->target->n_ports;
+	memcpy(s->ports, s->target->ports, sizeof(s->ports));
+}
+
+static bool ports_changed(const struct source *s)
+{
+	return s->n_ports != s->target->n_ports ||
+	       memcmp(s->ports, s->target->ports,
+		      s->n_ports * sizeof(s->ports[0]));
+}
+
+static void remedy(int err, char *fix, size_t bytes)
+{
+	switch (err) {
+	case -EPERM:
+	case -EACCES:
+		snprintf(fix, bytes,
+			 "run as root, or: setcap cap_bpf,cap_perfmon+ep "
+			 "$(command -v moetop)");
+		break;
+	case -EOPNOTSUPP:
+		snprintf(fix, bytes, "needs Linux 6.3 or later with BTF");
+		break;
+	default:
+		snprintf(fix, bytes, "see moetop doctor");
+		break;
+	}
+}
+
+static int requests_open(struct source **out, const struct target *t,
+			 struct source_context *x, char *why, size_t why_bytes,
+			 char *fix, size_t fix_bytes)
+{
+	const struct tracker_config config = { .ports = t->ports,
+					       .n_ports = t->n_ports,
+					       .netns = t->netns };
+	struct source *s;
+	int err;
+
+	if (!t->n_ports) {
+		snprintf(why, why_bytes, "the server listens on no port");
+		snprintf(fix, fix_bytes, "%s",
+			 t->denied ? "its sockets are hidden: run as root"
+				   : "wait until it serves");
+		return -ENOENT;
+	}
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return -ENOMEM;
+	s->target = t;
+	s->context = x;
+	s->netns = t->netns;
+	remember_ports(s);
+	err = tracker_open(&s->tracker, &config, why, why_bytes);
+	if (err) {
+		remedy(err, fix, fix_bytes);
+		free(s);
+		return err;
+	}
+	for (unsigned h = 0; h < 3; h++)
+		window_hist_init(&s->hists[h]);
+	tracker_read(s->tracker, &s->gauges, &s->counters);
+	s->sampled = s->counters;
+	*out = s;
+	return 0;
+}
+
+static int requests_fd(struct source *s)
+{
+	(void)s;
+	return -1;
+}
+
+static void count_record(const struct request_record *r, void *arg)
+{
+	struct source *s = arg;
+
+	(void)r;
+	s->records++;
+}
+
+static int requests_poll(struct source *s, uint64_t now_ns)
+{
+	int n = tracker_drain(s->tracker, count_record, s);
+	int err = 0;
+
+	if (n < 0)
+		return n;
+	if (s->netns != s->target->netns)
+		return -ESTALE;
+	if (s->target->n_ports && ports_changed(s)) {
+		err = tracker_set_ports(s->tracker, s->target->ports,
+					s->target->n_ports);
+		if (err)
+			return err;
+		remember_ports(s);
+	}
+	tracker_read(s->tracker, &s->gauges, &s->counters);
+	s->now_ns = now_ns;
+	s->context->decoding =
+		s->gauges.streaming[ENDPOINT_GENERATION] > 0
+			? (uint32_t)s->gauges.streaming[ENDPOINT_GENERATION]
+			: 0;
+	return 0;
+}
+
+/* Word by word reading may catch a gauge between two updates. */
+static double gauge(int64_t v)
+{
+	return v > 0 ? (double)v : 0;
+}
+
+static const struct sample_hist *last_minute(struct source *s,
+					     enum tracker_histogram which)
+{
+	struct request_histogram now;
+
+	if (tracker_histogram(s->tracker, which, &now))
+		return NULL;
+	window_hist_update(&s->hists[which], &now, s->now_ns);
+	return &s->hists[which].out;
+}
+
+static void requests_sample(struct source *s, struct sample *out)
+{
+	const struct request_counters *c = &s->counters;
+	const unsigned g = ENDPOINT_GENERATION;
+
+	out->have_requests = true;
+	out->waiting = gauge(s->gauges.waiting[g]);
+	out->streaming = gauge(s->gauges.streaming[g]);
+	out->started = (double)c->started[g];
+	out->completed = (double)c->completed[g];
+	out->aborted = (double)(c->client_aborted[g] + c->server_aborted[g]);
+	out->events = (double)c->events[g];
+	out->d_started = (double)(c->started[g] - s->sampled.started[g]);
+	out->d_events = (double)(c->events[g] - s->sampled.events[g]);
+	s->sampled = *c;
+	out->ttft = last_minute(s, TRACKER_TTFT);
+	out->gap = last_minute(s, TRACKER_GAP);
+	out->duration = last_minute(s, TRACKER_DURATION);
+}
+
+static void requests_describe(struct source *s, struct snapshot *out)
+{
+	snprintf(out->health.rung, sizeof(out->health.rung), "%s",
+		 tracker_rung(s->tracker));
+	out->health.lost_requests = s->counters.records_lost;
+	out->health.desyncs = s->counters.desyncs;
+	source_tier(out, TIER_T1, TIER_OK,
+		    "requests in flight, from the kernel", "");
+}
+
+static void requests_close(struct source *s)
+{
+	if (!s)
+		return;
+	s->context->decoding = 0;
+	tracker_close(s->tracker);
+	free(s);
+}
+
+const struct source_ops source_requests = {
+	.name = "requests",
+	.tier = TIER_T1,
+	.open = requests_open,
+	.fd = requests_fd,
+	.poll = requests_poll,
+	.sample = requests_sample,
+	.describe = requests_describe,
+	.close = requests_close,
+};

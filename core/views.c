@@ -1,0 +1,161 @@
+#include "core/views.h"
+#include "exporter/exporter.h"
+#include "tui/tui.h"
+
+#include <errno.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct views {
+	struct views_config config;
+	struct tui *tui;
+	struct http *http;
+	bool json;
+	struct text text; /* of the last JSON line */
+};
+
+bool views_want_screen(const struct settings *s)
+{
+	return !s->json && !s->headless && s->command != COMMAND_RECORD;
+}
+
+static void on_keys(void *arg)
+{
+	struct views *v = arg;
+	unsigned wish = tui_input(v->tui);
+
+	if (wish & ~(unsigned)TUI_REDRAW)
+		v->config.wish(v->config.arg, wish & ~(unsigned)TUI_REDRAW);
+}
+
+static void on_http(void *arg)
+{
+	struct views *v = arg;
+
+	http_run(v->http);
+}
+
+static int open_http(struct views *v, char *why, size_t why_bytes)
+{
+	const struct settings *s = v->config.settings;
+	int err;
+
+	if (!s->listen)
+		return 0;
+	err = http_open(&v->http, s->listen, why, why_bytes);
+	if (err)
+		return err;
+	err = loop_watch(v->config.loop, http_fd(v->http), on_http, v);
+	if (err)
+		snprintf(why, why_bytes, "--listen: %s", strerror(-err));
+	return err;
+}
+
+static int open_screen(struct views *v, char *why, size_t why_bytes)
+{
+	const struct settings *s = v->config.settings;
+	const char *no_color = getenv("NO_COLOR");
+	struct tui_options options;
+	int err;
+
+	if (!v->config.screen)
+		return 0;
+	setlocale(LC_ALL, "");
+	options = (struct tui_options){
+		.ascii = s->ascii || strcmp(nl_langinfo(CODESET), "UTF-8"),
+		.color = !s->no_color && !(no_color && *no_color),
+	};
+	/* numbers in files and JSON keep their point */
+	setlocale(LC_NUMERIC, "C");
+	err = tui_open(&v->tui, &options);
+	if (!err)
+		err = loop_watch(v->config.loop, tui_fd(v->tui), on_keys, v);
+	if (err == -ENOTTY)
+		snprintf(why, why_bytes,
+			 "screen: standard output is no terminal; use --json, "
+			 "or --headless --listen PORT");
+	else if (err)
+		snprintf(why, why_bytes, "screen: %s; check TERM",
+			 strerror(-err));
+	return err;
+}
+
+int views_open(struct views **out, const struct views_config *config, char *why,
+	       size_t why_bytes)
+{
+	struct views *v = calloc(1, sizeof(*v));
+	int err;
+
+	if (!v)
+		return -ENOMEM;
+	v->config = *config;
+	v->json = config->settings->json;
+	err = open_http(v, why, why_bytes);
+	if (!err)
+		err = open_screen(v, why, why_bytes);
+	if (err) {
+		views_close(v);
+		return err;
+	}
+	*out = v;
+	return 0;
+}
+
+static int print_json(struct views *v, const struct snapshot *s)
+{
+	v->text.bytes = 0;
+	format_json.write(&v->text, s);
+	if (v->text.error)
+		return v->text.error;
+	if (fwrite(v->text.data, 1, v->text.bytes, stdout) != v->text.bytes ||
+	    fflush(stdout))
+		return -EPIPE;
+	return 0;
+}
+
+int views_publish(struct views *v, const struct snapshot *s)
+{
+	int err = 0, recorded = 0;
+
+	if (v->tui)
+		tui_show(v->tui, s);
+	if (v->http)
+		http_publish(v->http, s);
+	if (v->json)
+		err = print_json(v, s);
+	if (v->config.recorder)
+		recorded = recorder_write(v->config.recorder, s);
+	return err ? err : recorded;
+}
+
+void views_resized(struct views *v)
+{
+	if (v->tui)
+		tui_resized(v->tui);
+}
+
+void views_tick(struct views *v)
+{
+	if (v->http)
+		http_run(v->http);
+}
+
+void views_close(struct views *v)
+{
+	if (!v)
+		return;
+	if (v->tui) {
+		loop_unwatch(v->config.loop, tui_fd(v->tui));
+		tui_close(v->tui);
+	}
+	if (v->http) {
+		loop_unwatch(v->config.loop, http_fd(v->http));
+		http_close(v->http);
+	}
+	text_free(&v->text);
+	free(v);
+}

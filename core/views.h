@@ -1,0 +1,48 @@
+/*
+ * views.h - where snapshots go: the screen, HTTP, JSON lines, a recording
+ *
+ * Any of them together, as the settings say.  The screen and HTTP are woken by
+ * the loop.
+ */
+#ifndef MOETOP_CORE_VIEWS_H
+#define MOETOP_CORE_VIEWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/loop.h"
+#include "core/settings.h"
+#include "model/snapshot.h"
+
+struct recorder;
+struct views;
+
+struct views_config {
+	const struct settings *settings;
+	struct loop *loop;
+	bool screen;               /* take the terminal */
+	struct recorder *recorder; /* borrowed; NULL: none */
+	/* Called with enum tui_wish bits, those that views cannot fulfil. */
+	void (*wish)(void *arg, unsigned wish);
+	void *arg;
+};
+
+/* 0 and *out (free with views_close), or -errno with one line in why. */
+int views_open(struct views **out, const struct views_config *config, char *why,
+	       size_t why_bytes);
+
+/* Show, serve, print and record.  0, -EPIPE when standard output is closed,
+ * or what the recorder said; the other views have it all the same. */
+int views_publish(struct views *v, const struct snapshot *s);
+
+/* SIGWINCH arrived. */
+void views_resized(struct views *v);
+/* Give HTTP its time-outs; ten times a second. */
+void views_tick(struct views *v);
+
+void views_close(struct views *v); /* NULL is legal */
+
+/* Whether these settings mean the screen. */
+bool views_want_screen(const struct settings *s);
+
+#endif
