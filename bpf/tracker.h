@@ -22,8 +22,8 @@ struct tracker;
 
 struct tracker_config {
 	const uint16_t *ports; /* host order; borrowed for the call */
-	size_t n_ports;	       /* 1 .. TRACKER_PORTS_MAX */
-	uint32_t netns;	       /* inode of /proc/PID/ns/net; 0: own */
+	size_t n_ports;        /* 1 .. TRACKER_PORTS_MAX */
+	uint32_t netns;        /* inode of /proc/PID/ns/net; 0: own */
 };
 
 /*

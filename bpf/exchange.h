@@ -1,0 +1,723 @@
+/*
+ * exchange.h - requests and responses of one connection, and their accounts
+ *
+ * Source for the BPF programs, the unit tests and the fuzzer alike.  Whoever
+ * includes it defines first
+ *
+ *	struct request_gauges gauges;
+ *	struct request_counters counters;
+ *	copy_user()		read bytes of the caller of the system call
+ *	endpoint_of()		class of a path hash, -1 for an unknown one
+ *	endpoint_learn()	an unknown path turned out to make tokens
+ *	path_emit()		ship a path that no table knows
+ *	record_emit()		ship the record of an ended request
+ *	histogram_add()		enum exchange_histogram
+ *
+ * Who writes what: the receiving side owns `in` and pushes slots, the sending
+ * side owns `out` and pops them, and the life cycle may end any slot at any
+ * time, from an interrupt on top of either.  Therefore the gauges change only
+ * together with the state word of a slot, by compare-and-swap or exchange:
+ * each gauge is the number of slots in that state and can neither drift nor
+ * become negative, whoever races.
+ *
+ * A request that was left when its client closed is in flight until the server
+ * closes too, since until then the server works on it, and may even answer it
+ * (a client may close its sending half only).
+ */
+#ifndef MOETOP_BPF_EXCHANGE_H
+#define MOETOP_BPF_EXCHANGE_H
+
+#include "bpf/http.h"
+#include "wire/requests.h"
+
+#define EXCHANGE_SLOTS 8u /* outstanding requests of a connection, power of 2 */
+#define EXCHANGE_IOVECS 1024u /* pieces of a call, as the kernel limits them */
+#define EXCHANGE_STEPS 1024u  /* windows and skips of a call */
+
+enum exchange_histogram { EXCHANGE_TTFT, EXCHANGE_GAP, EXCHANGE_DURATION };
+
+/* How a request ended, as in struct request_record. */
+enum { ENDED_COMPLETED, ENDED_BY_CLIENT, ENDED_BY_SERVER };
+
+/* State word of a slot: one of these, and the endpoint in the next byte. */
+enum { SLOT_FREE, SLOT_WAITING, SLOT_STREAMING };
+
+struct slot {
+	__u64 state;
+	__u64 start_ns; /* 0: began before the tracker saw the connection */
+	__u64 path_hash;
+	__u64 head_method;
+};
+
+struct conn {
+	struct http_stream in, out;
+	__u64 known;  /* counted as a connection */
+	__u64 closed; /* 0: open, else 1 + ENDED_* */
+	/* slots, by the receiver; positions count up and wrap */
+	__u32 pushed;
+	__u32 retired;     /* requests before this one are over */
+	__u32 over_pushed; /* requests that found no slot */
+	/* slots, by the sender */
+	__u32 popped;
+	__u32 over_popped;
+	__u16 port;
+	__u8 adopting; /* the response is one whose request was not seen */
+	__u8 client_closed;
+	/* the response in progress, by the sender */
+	__u8 responding;
+	__u8 pad;
+	__u16 status;
+	__u32 events;
+	__u64 first_ns;
+	__u64 last_ns;
+	__u64 max_gap_ns;
+	__u64 body_bytes;
+	struct slot slots[EXCHANGE_SLOTS];
+	struct slot adopted;
+};
+
+/* What a system call transferred, piece by piece. */
+struct reader {
+	__u64 at;  /* address of the next byte */
+	__u64 iov; /* address of the next struct iovec */
+	__u32 iovs;
+	__u32 piece;  /* bytes left of this piece */
+	__u32 rest;   /* bytes left of the pieces after it */
+	__u32 opaque; /* the bytes are somewhere else (sendfile, io_uring) */
+};
+
+#define exchange_add(word, n) ((void)__sync_fetch_and_add(&(word), (n)))
+
+/* ---- the bytes ----------------------------------------------------------- */
+
+/* Go to the next piece.  1: there is none. */
+static __always_inline int reader_next(struct reader *r)
+{
+	struct {
+		__u64 base, bytes;
+	} v = { 0 };
+
+	if (!r->iovs || !r->rest || copy_user(&v, sizeof(v), r->iov))
+		return 1;
+	r->iov += sizeof(v);
+	r->iovs--;
+	r->at = v.base;
+	r->piece = v.bytes < r->rest ? (__u32)v.bytes : r->rest;
+	r->rest -= r->piece;
+	return 0;
+}
+
+static __always_inline void reader_skip(struct reader *r, __u32 n)
+{
+	r->at += n;
+	r->piece -= n;
+}
+
+/* Show up to max (a power of two) bytes of this piece; 0: unreadable. */
+static __always_inline __u32 reader_peek(const struct reader *r,
+					 struct http_window *w, __u32 max)
+{
+	__u32 n = r->piece < max ? r->piece : max;
+
+	if (r->opaque || !n)
+		return 0;
+	n = ((n - 1) & (max - 1)) + 1; /* a bound that every verifier sees */
+	return copy_user(w, n, r->at) ? 0 : n;
+}
+
+/* Skip the part of a body that is in this piece; its bytes. */
+static __always_inline __u32 reader_skip_body(struct reader *r,
+					      struct http_stream *s)
+{
+	__u32 n = s->left < r->piece ? (__u32)s->left : r->piece;
+
+	reader_skip(r, n);
+	s->left -= n;
+	return n;
+}
+
+static __always_inline void conn_lose(struct http_stream *s)
+{
+	s->state = HTTP_UNKNOWN;
+	exchange_add(counters.desyncs, 1);
+}
+
+/* ---- slots --------------------------------------------------------------- */
+
+static __always_inline __u64 slot_word(__u32 state, __u32 endpoint)
+{
+	return state | (__u64)endpoint << 8;
+}
+
+static __always_inline __u32 slot_endpoint(__u64 word)
+{
+	return (__u32)(word >> 8) & (ENDPOINTS - 1);
+}
+
+static __always_inline void gauge_add(__u64 word, __s64 n)
+{
+	__u32 e = slot_endpoint(word);
+
+	if ((word & 0xff) == SLOT_WAITING)
+		exchange_add(gauges.waiting[e], n);
+	else if ((word & 0xff) == SLOT_STREAMING)
+		exchange_add(gauges.streaming[e], n);
+}
+
+/* 0: someone else has moved it. */
+static __always_inline int slot_move(struct slot *s, __u64 from, __u64 to)
+{
+	if (__sync_val_compare_and_swap(&s->state, from, to) != from)
+		return 0;
+	gauge_add(from, -1);
+	gauge_add(to, 1);
+	return 1;
+}
+
+static __always_inline void slot_count(__u32 e, __u32 how, __u16 status)
+{
+	if (how == ENDED_BY_CLIENT) {
+		exchange_add(counters.client_aborted[e], 1);
+	} else if (how == ENDED_BY_SERVER) {
+		exchange_add(counters.server_aborted[e], 1);
+	} else {
+		exchange_add(counters.completed[e], 1);
+		if (status >= 400)
+			exchange_add(counters.failed[e], 1);
+	}
+}
+
+/* End a request; nothing happens if that was done already. */
+HTTP_GLOBAL int slot_end(struct conn *c, struct slot *s, __u32 how, __u64 now)
+{
+	struct request_record r = { 0 };
+	__u64 word;
+
+	if (!c || !s)
+		return 0;
+	word = __sync_lock_test_and_set(&s->state, SLOT_FREE);
+	if (word == SLOT_FREE)
+		return 0;
+	gauge_add(word, -1);
+	r.start_ns = s->start_ns;
+	r.end_ns = now;
+	r.path_hash = s->path_hash;
+	r.endpoint = (__u8)slot_endpoint(word);
+	r.how = (__u8)how;
+	r.port = c->port;
+	if ((word & 0xff) == SLOT_STREAMING || how == ENDED_COMPLETED) {
+		r.first_body_ns = c->first_ns;
+		r.body_bytes = c->body_bytes;
+		r.max_gap_ns = c->max_gap_ns;
+		r.events = c->events;
+		r.status = c->status;
+	}
+	slot_count(r.endpoint, how, r.status);
+	if (how == ENDED_COMPLETED && r.endpoint == ENDPOINT_GENERATION &&
+	    r.start_ns && r.status && r.status < 400)
+		histogram_add(EXCHANGE_DURATION, now - r.start_ns);
+	if (record_emit(&r))
+		exchange_add(counters.records_lost, 1);
+	return 0;
+}
+
+/* ---- requests, by the receiver ------------------------------------------- */
+
+static __always_inline __u32 conn_first(const struct conn *c)
+{
+	__u32 popped = c->popped, retired = c->retired;
+
+	return (__s32)(retired - popped) > 0 ? retired : popped;
+}
+
+/* The responses of all outstanding requests went by unseen. */
+static __always_inline void requests_retire(struct conn *c, __u64 now)
+{
+	for (__u32 i = 0; i < EXCHANGE_SLOTS; i++)
+		slot_end(c, &c->slots[i], ENDED_COMPLETED, now);
+	slot_end(c, &c->adopted, ENDED_COMPLETED, now);
+	c->retired = c->pushed;
+}
+
+/* A request head is complete. */
+static __always_inline void request_start(struct conn *c, __u64 now)
+{
+	struct slot *s = &c->slots[c->pushed & (EXCHANGE_SLOTS - 1)];
+	int endpoint;
+
+	if (c->out.state == HTTP_UNKNOWN)
+		requests_retire(c, now);
+	if (c->over_pushed != c->over_popped ||
+	    c->pushed - conn_first(c) >= EXCHANGE_SLOTS) {
+		c->over_pushed++;
+		exchange_add(counters.desyncs, 1);
+		return;
+	}
+	endpoint = endpoint_of(c->in.hash);
+	if (endpoint < 0) {
+		path_emit(&c->in);
+		endpoint = ENDPOINT_OTHER;
+	}
+	endpoint &= ENDPOINTS - 1;
+	s->start_ns = now;
+	s->path_hash = c->in.hash;
+	s->head_method = c->in.method == HTTP_METHOD_HEAD;
+	c->pushed++;
+	exchange_add(counters.started[endpoint], 1);
+	slot_move(s, SLOT_FREE, slot_word(SLOT_WAITING, (__u32)endpoint));
+	/* The life cycle looked at the slots before or looks after the move. */
+	if (c->closed)
+		slot_end(c, s, (__u32)c->closed - 1, now);
+}
+
+static __always_inline void request_head_done(struct conn *c, __u64 now)
+{
+	struct http_stream *s = &c->in;
+
+	if (s->method == HTTP_METHOD_PRI) {
+		exchange_add(counters.desyncs, 1);
+		s->state = HTTP_OPAQUE;
+		c->out.state = HTTP_OPAQUE;
+		return;
+	}
+	request_start(c, now);
+	if (http_body(s, 0))
+		http_begin(s);
+}
+
+/* The receiver is out of step: does this call begin a request?  1: no. */
+static __always_inline int request_resync(struct http_stream *s,
+					  const struct http_window *w, __u32 n)
+{
+	if (!http_is_request(w, n))
+		return 1;
+	s->flags = 0;
+	http_begin(s);
+	exchange_add(counters.resyncs, 1);
+	return 0;
+}
+
+/* Bytes that must be read.  1: stop with this call. */
+static __always_inline int request_scan(struct conn *c, struct reader *r,
+					__u64 now)
+{
+	struct http_stream *s = &c->in;
+	struct http_window w = { 0 };
+	__u32 n;
+	int got;
+
+	n = reader_peek(r, &w, http_window_bytes(s));
+	if (s->state == HTTP_UNKNOWN && request_resync(s, &w, n))
+		return 1;
+	got = http_scan(s, &w, n);
+	if (got & HTTP_INVALID) {
+		conn_lose(s);
+		return 1;
+	}
+	reader_skip(r, (__u32)got & HTTP_TAKEN);
+	if (got & HTTP_GOT_HEAD)
+		request_head_done(c, now);
+	else if (got & HTTP_GOT_END)
+		http_begin(s);
+	return 0;
+}
+
+/* Received bytes: one window or skip.  1: stop with this call. */
+HTTP_GLOBAL int request_step(struct conn *c, struct reader *r, __u64 now)
+{
+	struct http_stream *s;
+
+	if (!c || !r)
+		return 1;
+	s = &c->in;
+	if (!r->piece)
+		return reader_next(r);
+	if (s->state == HTTP_OPAQUE)
+		return 1;
+	if (s->state != HTTP_LENGTH && s->state != HTTP_CHUNK)
+		return request_scan(c, r, now);
+	reader_skip_body(r, s);
+	if (s->left)
+		return 0;
+	if (s->state == HTTP_CHUNK)
+		http_begin_size(s);
+	else
+		http_begin(s);
+	return 0;
+}
+
+/* ---- responses, by the sender -------------------------------------------- */
+
+/* The request that is being answered, NULL if none is known. */
+static __always_inline struct slot *response_slot(struct conn *c)
+{
+	if (c->adopting)
+		return &c->adopted;
+	c->popped = conn_first(c);
+	if (c->popped == c->pushed)
+		return NULL;
+	return &c->slots[c->popped & (EXCHANGE_SLOTS - 1)];
+}
+
+/* The response is over, or was before we noticed. */
+static __always_inline void response_done(struct conn *c, __u64 now)
+{
+	struct slot *s = response_slot(c);
+
+	if (s)
+		slot_end(c, s, ENDED_COMPLETED, now);
+	if (c->adopting)
+		c->adopting = 0;
+	else if (s)
+		c->popped++;
+	else if (c->over_popped != c->over_pushed)
+		c->over_popped++;
+	c->responding = 0;
+	c->status = 0;
+	c->events = 0;
+	c->first_ns = 0;
+	c->last_ns = 0;
+	c->max_gap_ns = 0;
+	c->body_bytes = 0;
+	http_begin(&c->out);
+}
+
+/* An event stream is an answer of a generation endpoint, whatever its path. */
+static __always_inline void slot_reclassify(struct slot *s)
+{
+	__u64 word = s->state;
+	__u32 e = slot_endpoint(word);
+
+	if (word == SLOT_FREE || e == ENDPOINT_GENERATION)
+		return;
+	if (!slot_move(s, word,
+		       slot_word((__u32)word & 0xff, ENDPOINT_GENERATION)))
+		return;
+	exchange_add(counters.started[e], -1);
+	exchange_add(counters.started[ENDPOINT_GENERATION], 1);
+	endpoint_learn(s->path_hash);
+}
+
+/* An event stream begins, or is seen for the first time in its middle. */
+static __always_inline void response_is_stream(struct conn *c, __u64 now)
+{
+	struct slot *s = response_slot(c);
+
+	if (s) {
+		slot_reclassify(s);
+		return;
+	}
+	if (c->over_popped != c->over_pushed || c->closed)
+		return;
+	s = &c->adopted;
+	s->start_ns = 0;
+	s->path_hash = 0;
+	c->adopting = 1;
+	exchange_add(counters.started[ENDPOINT_GENERATION], 1);
+	slot_move(s, SLOT_FREE, slot_word(SLOT_WAITING, ENDPOINT_GENERATION));
+	if (c->closed)
+		slot_end(c, s, (__u32)c->closed - 1, now);
+}
+
+/* Is the answer one that says how fast tokens come? */
+static __always_inline int response_timed(const struct conn *c, __u64 word)
+{
+	return word != SLOT_FREE && (c->out.flags & HTTP_CHUNKED) &&
+	       slot_endpoint(word) == ENDPOINT_GENERATION && c->status < 400;
+}
+
+/* A byte of the body that is no comment has been sent. */
+static __always_inline void response_first(struct conn *c, struct slot *s,
+					   __u64 now)
+{
+	__u64 word;
+
+	if (c->first_ns)
+		return;
+	c->first_ns = now;
+	if (!s)
+		return;
+	word = s->state;
+	if ((word & 0xff) != SLOT_WAITING)
+		return;
+	slot_move(s, word, slot_word(SLOT_STREAMING, slot_endpoint(word)));
+	if (response_timed(c, word) && s->start_ns)
+		histogram_add(EXCHANGE_TTFT, now - s->start_ns);
+}
+
+static __always_inline void response_event(struct conn *c, struct slot *s,
+					   __u64 now)
+{
+	__u64 word = s ? s->state : SLOT_FREE, gap = now - c->last_ns;
+
+	if (word == SLOT_FREE)
+		return;
+	exchange_add(counters.events[slot_endpoint(word)], 1);
+	c->events++;
+	if (c->last_ns) {
+		if (gap > c->max_gap_ns)
+			c->max_gap_ns = gap;
+		if (response_timed(c, word))
+			histogram_add(EXCHANGE_GAP, gap);
+	}
+	c->last_ns = now;
+}
+
+static __always_inline void response_chunk_skip(struct conn *c,
+						struct reader *r)
+{
+	struct http_stream *s = &c->out;
+	__u64 data = s->left > 2 ? s->left - 2 : 0;
+	__u32 n = reader_skip_body(r, s);
+
+	c->body_bytes += n < data ? n : data;
+	if (!s->left)
+		http_begin_size(s);
+}
+
+/* A probed chunk is of an event stream: back in step. */
+static __always_inline void response_resumed(struct conn *c, __u64 now)
+{
+	c->out.flags &= (__u16)~HTTP_PROBE;
+	c->responding = 1;
+	exchange_add(counters.resyncs, 1);
+	response_is_stream(c, now);
+}
+
+/*
+ * Data of a chunk whose kind is open; w->b[at] to w->b[n - 1] are the next
+ * bytes of the piece.
+ */
+static __always_inline int response_chunk(struct conn *c, struct reader *r,
+					  const struct http_window *w, __u32 at,
+					  __u32 n, __u64 now)
+{
+	struct http_stream *s = &c->out;
+	int kind = HTTP_CHUNK_EVENT;
+	__u64 data = s->left - 2;
+
+	if (n - at > data)
+		n = at + (__u32)data;
+	if (s->flags & HTTP_EVENTS)
+		kind = http_chunk_kind(s, w, at, n);
+	if (kind == HTTP_CHUNK_ALIEN) {
+		s->state = HTTP_UNKNOWN;
+		return 1;
+	}
+	if (kind == HTTP_CHUNK_MORE && n - at < data) {
+		c->body_bytes += n - at;
+		s->left -= n - at;
+		reader_skip(r, n - at);
+		return 0;
+	}
+	s->flags &= (__u16)~HTTP_UNDECIDED;
+	if (s->flags & HTTP_PROBE)
+		response_resumed(c, now);
+	if (kind != HTTP_CHUNK_COMMENT) {
+		struct slot *slot = response_slot(c);
+
+		response_first(c, slot, now);
+		if (kind != HTTP_CHUNK_DONE)
+			response_event(c, slot, now);
+	}
+	response_chunk_skip(c, r);
+	return 0;
+}
+
+static __always_inline void response_head_done(struct conn *c, __u64 now)
+{
+	struct http_stream *s = &c->out;
+	__u16 status = s->status;
+	struct slot *slot;
+
+	if (status < 200 && status != 101) {
+		http_begin(s);
+		return;
+	}
+	c->responding = 1;
+	c->status = status;
+	if (status == 101) {
+		response_done(c, now);
+		s->state = HTTP_OPAQUE;
+		c->in.state = HTTP_OPAQUE;
+		return;
+	}
+	if (s->flags & HTTP_EVENTS)
+		response_is_stream(c, now);
+	slot = response_slot(c);
+	if (http_body(s, status == 204 || status == 304 ||
+				 (slot && slot->head_method)))
+		response_done(c, now);
+}
+
+/*
+ * The sender is out of step: a call may begin with a response head, or with a
+ * chunk of an event stream.  1: it does not.
+ */
+static __always_inline int
+response_resync(struct conn *c, const struct http_window *w, __u32 n, __u64 now)
+{
+	struct http_stream *s = &c->out;
+
+	s->flags = HTTP_RESPONSE;
+	if (http_is_response(w, n)) {
+		if (c->responding)
+			response_done(c, now);
+		http_begin(s);
+		exchange_add(counters.resyncs, 1);
+		return 0;
+	}
+	if (!n || http_hex(w->b[0]) < 0)
+		return 1;
+	http_begin_size(s);
+	s->flags |= HTTP_CHUNKED | HTTP_EVENTS | HTTP_PROBE;
+	return 0;
+}
+
+/* Bytes that must be read.  1: stop with this call. */
+static __always_inline int response_scan(struct conn *c, struct reader *r,
+					 __u64 now)
+{
+	struct http_stream *s = &c->out;
+	struct http_window w = { 0 };
+	__u32 n;
+	int got;
+
+	n = reader_peek(r, &w, http_window_bytes(s));
+	if (s->state == HTTP_UNKNOWN && response_resync(c, &w, n, now))
+		return 1;
+	if (s->state == HTTP_CHUNK && n)
+		return response_chunk(c, r, &w, 0, n, now);
+	got = http_scan(s, &w, n);
+	if ((s->flags & HTTP_PROBE) && !(got & HTTP_GOT_SIZE)) {
+		s->state = HTTP_UNKNOWN;
+		return 1;
+	}
+	if (got & HTTP_INVALID) {
+		conn_lose(s);
+		return 1;
+	}
+	reader_skip(r, (__u32)got & HTTP_TAKEN);
+	if (got & HTTP_GOT_HEAD) {
+		response_head_done(c, now);
+	} else if (got & HTTP_GOT_END) {
+		response_done(c, now);
+	} else if (got & HTTP_GOT_SIZE) {
+		s->flags |= HTTP_UNDECIDED;
+		if (((__u32)got & HTTP_TAKEN) < n)
+			return response_chunk(c, r, &w, (__u32)got & HTTP_TAKEN,
+					      n, now);
+	}
+	return 0;
+}
+
+/* Sent bytes: one window or skip.  1: stop with this call. */
+HTTP_GLOBAL int response_step(struct conn *c, struct reader *r, __u64 now)
+{
+	struct http_stream *s;
+
+	if (!c || !r)
+		return 1;
+	s = &c->out;
+	if (!r->piece)
+		return reader_next(r);
+	switch (s->state) {
+	case HTTP_OPAQUE:
+		return 1;
+	case HTTP_LENGTH:
+		response_first(c, response_slot(c), now);
+		c->body_bytes += reader_skip_body(r, s);
+		if (!s->left)
+			response_done(c, now);
+		return 0;
+	case HTTP_CLOSE:
+		response_first(c, response_slot(c), now);
+		c->body_bytes += r->piece;
+		reader_skip(r, r->piece);
+		return 0;
+	case HTTP_CHUNK:
+		if (s->flags & HTTP_UNDECIDED)
+			break;
+		response_chunk_skip(c, r);
+		return 0;
+	default:
+		break;
+	}
+	return response_scan(c, r, now);
+}
+
+/* ---- a connection -------------------------------------------------------- */
+
+/* Seen from its first byte; one that is not starts as all zero. */
+static __always_inline void conn_fresh(struct conn *c)
+{
+	http_begin(&c->in);
+	c->out.flags = HTTP_RESPONSE;
+	http_begin(&c->out);
+}
+
+static __always_inline int reader_left(const struct reader *r)
+{
+	return r->piece || (r->iovs && r->rest);
+}
+
+/* A call has received bytes. */
+static __always_inline void conn_received(struct conn *c, struct reader *r,
+					  __u64 now)
+{
+	if (c->closed == 1 + ENDED_BY_SERVER)
+		return; /* what comes after that is read and thrown away */
+	for (__u32 i = 0; i < EXCHANGE_STEPS; i++)
+		if (request_step(c, r, now))
+			return;
+	if (reader_left(r))
+		conn_lose(&c->in);
+}
+
+/* A call has sent bytes: those that the kernel accepted. */
+static __always_inline void conn_sent(struct conn *c, struct reader *r,
+				      __u64 now)
+{
+	for (__u32 i = 0; i < EXCHANGE_STEPS; i++)
+		if (response_step(c, r, now))
+			return;
+	if (reader_left(r))
+		conn_lose(&c->out);
+}
+
+/* No more responses: end what is outstanding. */
+static __always_inline void conn_close(struct conn *c, __u32 how, __u64 now)
+{
+	if (!c->closed)
+		__sync_lock_test_and_set(&c->closed, 1 + how);
+	if (c->out.state == HTTP_CLOSE && how == ENDED_BY_SERVER) {
+		struct slot *s = response_slot(c);
+
+		if (s)
+			slot_end(c, s, ENDED_COMPLETED, now);
+	}
+	for (__u32 i = 0; i < EXCHANGE_SLOTS; i++)
+		slot_end(c, &c->slots[i], how, now);
+	slot_end(c, &c->adopted, how, now);
+}
+
+enum conn_event {
+	CONN_CLIENT_CLOSED, /* FIN received */
+	CONN_SERVER_CLOSED, /* close or shutdown by the server */
+	CONN_GONE,          /* reset, or closed with bytes unread */
+};
+
+/* error: that of the socket, not 0 if the peer or the network broke it. */
+static __always_inline void conn_event(struct conn *c, enum conn_event event,
+				       int error, __u64 now)
+{
+	if (event == CONN_CLIENT_CLOSED)
+		c->client_closed = 1;
+	else
+		conn_close(c,
+			   error || c->client_closed ? ENDED_BY_CLIENT
+						     : ENDED_BY_SERVER,
+			   now);
+}
+
+#endif

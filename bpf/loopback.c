@@ -1,0 +1,153 @@
+#include "bpf/loopback.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static const char request[] = "POST /v1/completions HTTP/1.1\r\n"
+			      "Content-Length: 2\r\n\r\n{}";
+static const char head[] = "HTTP/1.1 200 OK\r\n"
+			   "content-type: text/event-stream\r\n"
+			   "transfer-encoding: chunked\r\n\r\n";
+static char events[2][15] = { "9\r\ndata: a\n\n\r\n", "9\r\ndata: b\n\n\r\n" };
+static char last_chunk[] = "0\r\n\r\n";
+
+static struct sockaddr_in loopback_address(uint16_t port)
+{
+	return (struct sockaddr_in){
+		.sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+}
+
+static int give_up_in_time(int fd)
+{
+	const struct timeval limit = { .tv_usec = 200000 };
+
+	return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit))
+		       ? -errno
+		       : 0;
+}
+
+int loopback_listen(int *fd, uint16_t *port)
+{
+	struct sockaddr_in a = loopback_address(0);
+	socklen_t bytes = sizeof(a);
+	int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), err;
+
+	if (s < 0)
+		return -errno;
+	if (bind(s, (struct sockaddr *)&a, sizeof(a)) || listen(s, 4) ||
+	    getsockname(s, (struct sockaddr *)&a, &bytes)) {
+		err = -errno;
+		close(s);
+		return err;
+	}
+	err = give_up_in_time(s); /* accept obeys it too */
+	if (err) {
+		close(s);
+		return err;
+	}
+	*fd = s;
+	*port = ntohs(a.sin_port);
+	return 0;
+}
+
+static int put(int fd, const char *what, size_t bytes)
+{
+	ssize_t n = send(fd, what, bytes, MSG_NOSIGNAL);
+
+	if (n < 0)
+		return -errno;
+	return (size_t)n == bytes ? 0 : -EIO;
+}
+
+static int take(int fd, size_t bytes)
+{
+	char buf[512];
+
+	while (bytes) {
+		ssize_t n = read(fd, buf, bytes < 512 ? bytes : 512);
+
+		if (n <= 0)
+			return n ? -errno : -EPIPE;
+		bytes -= (size_t)n;
+	}
+	return 0;
+}
+
+static int ask(int client, int server)
+{
+	int err = put(client, request, sizeof(request) - 1);
+
+	return err ? err : take(server, sizeof(request) - 1);
+}
+
+static int answer(int client, int server)
+{
+	struct iovec v[3] = {
+		{ events[0], sizeof(events[0]) - 1 },
+		{ events[1], sizeof(events[1]) - 1 },
+		{ last_chunk, sizeof(last_chunk) - 1 },
+	};
+	size_t bytes = v[0].iov_len + v[1].iov_len + v[2].iov_len;
+	int err = put(server, head, sizeof(head) - 1);
+
+	if (err)
+		return err;
+	if (writev(server, v, 3) != (ssize_t)bytes)
+		return -EIO;
+	return take(client, sizeof(head) - 1 + bytes);
+}
+
+/* The client leaves; the server learns of it and closes too. */
+static int abandon(int *client, int server)
+{
+	char byte;
+	int err = put(server, head, sizeof(head) - 1);
+
+	if (err)
+		return err;
+	err = take(*client, sizeof(head) - 1);
+	if (err)
+		return err;
+	close(*client);
+	*client = -1;
+	return read(server, &byte, 1) ? -EIO : 0;
+}
+
+int loopback_exchange(int listen_fd, uint16_t port)
+{
+	struct sockaddr_in a = loopback_address(port);
+	int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int server = -1, err;
+
+	if (client < 0)
+		return -errno;
+	err = give_up_in_time(client);
+	if (!err && connect(client, (struct sockaddr *)&a, sizeof(a)))
+		err = -errno;
+	if (!err) {
+		server = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+		err = server < 0 ? -errno : give_up_in_time(server);
+	}
+	if (!err)
+		err = ask(client, server);
+	if (!err)
+		err = answer(client, server);
+	if (!err)
+		err = ask(client, server);
+	if (!err)
+		err = abandon(&client, server);
+	if (server >= 0)
+		close(server);
+	if (client >= 0)
+		close(client);
+	return err;
+}
