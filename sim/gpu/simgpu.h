@@ -31,10 +31,10 @@ struct simgpu_launch; /* one execution of one kernel, valid during the call */
 struct simgpu_cost {
 	uint64_t duration_ns; /* > 0 overrules the rest */
 	double read_bytes, write_bytes;
-	double flop;	/* of the type that flop_peak is about */
+	double flop; /* of the type that flop_peak is about */
 	double bw_efficiency, flop_efficiency; /* 0: 0.85 and 0.6 */
 	double flop_peak; /* FLOP/s; 0: the device's BF16 peak */
-	uint64_t t0_ns;	  /* fixed cost */
+	uint64_t t0_ns;   /* fixed cost */
 };
 
 /*
@@ -99,12 +99,12 @@ struct simgpu_record { /* one kernel or memcpy, times planned */
 	uint64_t start_ns, end_ns;
 	const char *name; /* NULL: a memcpy */
 	uint64_t graph_node;
-	uint32_t graph;	  /* exec id, 0 outside graphs */
+	uint32_t graph; /* exec id, 0 outside graphs */
 	uint32_t stream, correlation;
 	unsigned grid[3], block[3];
-	uint64_t bytes;	  /* memcpy */
+	uint64_t bytes;    /* memcpy */
 	uint8_t copy_kind; /* CUpti_ActivityMemcpyKind; 0: a memset */
-	uint8_t value;	   /* memset */
+	uint8_t value;     /* memset */
 	uint32_t dynamic_smem;
 	uint32_t context;
 };
@@ -126,7 +126,7 @@ uint32_t simgpu_exec_id(void *exec);
 uint64_t simgpu_node_id(void *node);
 uint32_t simgpu_stream_id(void *stream);
 uint32_t simgpu_context_id(void *context);
-void *simgpu_context(void);	       /* current in this thread, or NULL */
+void *simgpu_context(void);            /* current in this thread, or NULL */
 const char *simgpu_symbol(void *func); /* name of a CUfunction */
 
 #endif

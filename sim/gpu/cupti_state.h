@@ -1,0 +1,132 @@
+/*
+ * cupti_state.h - inside the simulated libcupti
+ *
+ * Locks, in this order: delivery (one thread hands out buffers at a time, so
+ * that a flush returns after everything before it was handed out), lock (all
+ * state below).  The client's callbacks run without lock; the completed and, in
+ * a flush, the requested callback run with delivery held.
+ */
+#ifndef MOETOP_SIM_GPU_CUPTI_STATE_H
+#define MOETOP_SIM_GPU_CUPTI_STATE_H
+
+#include "cupti/abi.h"
+#include "sim/gpu/simgpu.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+typedef int CUptiResult;
+
+/* ---- the exported functions ------------------------------------------------ */
+
+CUptiResult cuptiGetVersion(uint32_t *version);
+CUptiResult cuptiGetResultString(CUptiResult result, const char **s);
+CUptiResult cuptiGetErrorMessage(CUptiResult result, const char **s);
+CUptiResult cuptiSubscribe(void **subscriber, cupti_callback fn,
+			   void *userdata);
+CUptiResult cuptiUnsubscribe(void *subscriber);
+CUptiResult cuptiEnableCallback(uint32_t enable, void *subscriber, int domain,
+				uint32_t cbid);
+CUptiResult cuptiEnableDomain(uint32_t enable, void *subscriber, int domain);
+CUptiResult cuptiGetCallbackState(uint32_t *enable, void *subscriber,
+				  int domain, uint32_t cbid);
+CUptiResult cuptiActivityRegisterCallbacks(cupti_buffer_requested requested,
+					   cupti_buffer_completed completed);
+CUptiResult cuptiActivityEnable(uint32_t kind);
+CUptiResult cuptiActivityDisable(uint32_t kind);
+CUptiResult cuptiActivitySetAttribute(int attr, size_t *bytes, void *value);
+CUptiResult cuptiActivityGetAttribute(int attr, size_t *bytes, void *value);
+CUptiResult cuptiActivityFlushAll(uint32_t flag);
+CUptiResult cuptiActivityFlushPeriod(uint32_t ms);
+CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid_bytes,
+				       void **record);
+CUptiResult cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream,
+					      size_t *dropped);
+CUptiResult cuptiGetTimestamp(uint64_t *ns);
+CUptiResult cuptiGetGraphId(void *graph, uint32_t *id);
+CUptiResult cuptiGetGraphExecId(void *exec, uint32_t *id);
+CUptiResult cuptiGetGraphNodeId(void *node, uint64_t *id);
+CUptiResult cuptiGetDeviceId(void *context, uint32_t *id);
+CUptiResult cuptiGetContextId(void *context, uint32_t *id);
+CUptiResult cuptiGetStreamId(void *context, void *stream, uint32_t *id);
+CUptiResult cuptiGetStreamIdEx(void *context, void *stream, uint8_t per_thread,
+			       uint32_t *id);
+CUptiResult cuptiSetThreadIdType(int type);
+CUptiResult cuptiGetThreadIdType(int *type);
+CUptiResult cuptiFinalize(void);
+
+/* ---- state ------------------------------------------------------------------- */
+
+#pragma GCC visibility push(hidden)
+
+#define CUPTI_API_VERSION 130001u
+#define CUPTI_E_INVALID_OPERATION 7
+#define CUPTI_E_SIZE 10
+#define CUPTI_E_INVALID_KIND 21
+#define CUPTI_DOMAINS 7
+#define CUPTI_CBIDS 1024
+#define CUPTI_KINDS 64
+#define CUPTI_RECORD_MAX_BYTES 216u
+#define CUPTI_WORKER_NS 10000000u /* how often the worker looks */
+
+struct buffer {
+	struct buffer *next;
+	uint8_t *p;
+	size_t bytes, used;
+	size_t slots, count; /* records that surely fit, records in it */
+};
+
+struct buffers { /* oldest first */
+	struct buffer *head, *tail;
+};
+
+struct pending { /* a record whose end may lie ahead */
+	struct simgpu_record r;
+	int64_t shift_ns; /* to CLOCK_REALTIME, and the jitter fault */
+	bool zero;        /* the zero_stamps fault */
+};
+
+struct cupti_state {
+	pthread_mutex_t delivery, lock;
+	_Atomic bool dead; /* after FATAL_ERROR */
+	/* callbacks */
+	_Atomic bool subscribed;
+	cupti_callback callback;
+	void *userdata;
+	_Atomic uint8_t enabled[CUPTI_DOMAINS][CUPTI_CBIDS];
+	/* activity */
+	cupti_buffer_requested requested;
+	cupti_buffer_completed completed;
+	_Atomic uint8_t kinds[CUPTI_KINDS];
+	struct buffers open, full;
+	size_t slots_free; /* of the open ones; >= pending, but after a flush */
+	struct pending *pending;
+	size_t pending_count, pending_room;
+	uint64_t kernels, dropped, grid_id;
+	/* worker */
+	pthread_t worker;
+	pthread_cond_t wake;
+	bool worker_runs, worker_stop;
+	int thread_id_type;
+};
+extern struct cupti_state cupti;
+
+/* Install what the present state needs into libcuda. */
+void cupti_hooks_update(void);
+void cupti_state_error(const char *message); /* deliver FATAL_ERROR */
+void cupti_teardown(void);
+bool cupti_records_wanted(void);
+void cupti_on_records(const struct simgpu_record *r, size_t n);
+void cupti_worker_start(void);
+void cupti_flush(bool forced);
+/* Write one record at p; its size.  incomplete: without times. */
+size_t cupti_record_write(uint8_t *p, const struct pending *x, bool incomplete);
+size_t cupti_record_bytes(uint32_t kind); /* 0: not a kind we deliver */
+int64_t cupti_jitter_ns(void);
+uint64_t cupti_realtime_ns(void);
+uint64_t cupti_monotonic_ns(void);
+
+#pragma GCC visibility pop
+
+#endif
