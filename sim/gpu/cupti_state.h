@@ -85,6 +85,7 @@ struct pending { /* a record whose end may lie ahead */
 	struct simgpu_record r;
 	int64_t shift_ns; /* to CLOCK_REALTIME, and the jitter fault */
 	bool zero;        /* the zero_stamps fault */
+	bool serial;      /* a KERNEL, not a CONCURRENT_KERNEL record */
 };
 
 struct cupti_state {
