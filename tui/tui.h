@@ -17,21 +17,22 @@
 struct tui;
 
 struct tui_options {
-	bool ascii;   /* no UTF-8 beyond what the locale allows */
-	bool color;   /* false: attributes only (NO_COLOR, mono) */
+	bool ascii; /* no UTF-8 beyond what the locale allows */
+	bool color; /* false: attributes only (NO_COLOR, mono) */
 };
 
 /* What a key asks of the caller, or-ed. */
 enum tui_wish {
 	TUI_NONE = 0,
-	TUI_REDRAW = 1,
+	TUI_REDRAW = 1, /* the picture changed, and has been drawn */
 	TUI_QUIT = 2,
 	TUI_FASTER = 4, /* halve the interval */
 	TUI_SLOWER = 8,
 	TUI_WINDOW = 16, /* a kernel window now, please */
 };
 
-/* Take the terminal.  -ENOTTY when stdin or stdout is none, -errno.  From here
+/* Take the terminal.  -ENOTTY when stdin or stdout is none, -ENOTSUP when TERM
+ * names none that can be drawn on, -errno.  From here
  * on the terminal is restored by tui_close, at exit and on fatal signals. */
 int tui_open(struct tui **out, const struct tui_options *o);
 

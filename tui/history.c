@@ -1,0 +1,81 @@
+#include "tui/history.h"
+
+#include <math.h>
+#include <string.h>
+
+#define SPACING_S (HISTORY_SECONDS / HISTORY_POINTS)
+/* A value stands for this many intervals before the graph shows a gap. */
+#define HOLD_INTERVALS 2.0
+
+static const enum metric_id sources[HISTORY_SERIES] = {
+	[HISTORY_TOKENS_PER_STEP] = METRIC_TOKENS_PER_STEP,
+	[HISTORY_FRAGMENTATION] = METRIC_FRAGMENTATION,
+	[HISTORY_MARGINAL_GAIN] = METRIC_MARGINAL_GAIN,
+	[HISTORY_MBU] = METRIC_MBU,
+	[HISTORY_USEFUL_MBU] = METRIC_USEFUL_MBU,
+	[HISTORY_MFU] = METRIC_MFU,
+	[HISTORY_IN_FLIGHT] = METRIC_IN_FLIGHT,
+	[HISTORY_ARRIVALS] = METRIC_ARRIVALS,
+	[HISTORY_EVENTS] = METRIC_EVENTS,
+	[HISTORY_TOKENS] = METRIC_TOKENS,
+	[HISTORY_STEP_SECONDS] = METRIC_STEP_SECONDS,
+	[HISTORY_TTFT_P50] = METRICS,
+};
+
+static double number(struct value v)
+{
+	return value_known(v) && isfinite(v.v) ? v.v : NAN;
+}
+
+static void fill(struct history_point *p, const struct snapshot *s)
+{
+	p->time = s->time;
+	p->interval_s = s->interval_s > 0 ? s->interval_s : 1;
+	for (unsigned i = 0; i < HISTORY_SERIES; i++)
+		p->v[i] = number(sources[i] < METRICS
+					 ? s->metrics[sources[i]]
+					 : s->hists[HISTOGRAM_TTFT].p50);
+}
+
+/* i = 0 is the newest. */
+static const struct history_point *back(const struct history *h, unsigned i)
+{
+	return &h->points[(h->newest + HISTORY_POINTS - i) % HISTORY_POINTS];
+}
+
+void history_add(struct history *h, const struct snapshot *s)
+{
+	if (!isfinite(s->time))
+		return;
+	if (h->n && s->time < back(h, 0)->time)
+		h->n = 0;
+	bool replace = h->n > 0 && s->time <= back(h, 0)->time;
+	if (h->n > 1 && back(h, 0)->time < back(h, 1)->time + SPACING_S)
+		replace = true;
+	if (!replace) {
+		h->newest = h->n ? (h->newest + 1) % HISTORY_POINTS : 0;
+		h->n += h->n < HISTORY_POINTS;
+	}
+	fill(&h->points[h->newest], s);
+}
+
+void history_series(const struct history *h, enum history_series which,
+		    unsigned n, double *out)
+{
+	double slot = HISTORY_SECONDS / n;
+	double now = h->n ? back(h, 0)->time : 0;
+	unsigned i = 0;
+
+	for (unsigned age = 0; age < n; age++) {
+		double end = now - age * slot, *v = &out[n - 1 - age];
+		*v = NAN;
+		while (i < h->n && back(h, i)->time > end)
+			i++;
+		if (i == h->n)
+			continue;
+		const struct history_point *p = back(h, i);
+		double hold = p->interval_s * HOLD_INTERVALS;
+		if (p->time > end - (hold > slot ? hold : slot))
+			*v = p->v[which];
+	}
+}

@@ -1,0 +1,56 @@
+/*
+ * history.h - the last five minutes of the few values that have a graph
+ *
+ * A ring of fixed size.  Snapshots that come faster than the ring can hold
+ * five minutes of replace the newest entry, so the span is always there and
+ * the memory never grows.  A snapshot that is not newer than the last one
+ * replaces it when the times are equal (a redraw) and starts a new history
+ * when time ran backwards (another recording).
+ */
+#ifndef MOETOP_TUI_HISTORY_H
+#define MOETOP_TUI_HISTORY_H
+
+#include "model/snapshot.h"
+
+#define HISTORY_SECONDS 300.0
+#define HISTORY_POINTS 600u
+
+enum history_series {
+	HISTORY_TOKENS_PER_STEP,
+	HISTORY_FRAGMENTATION,
+	HISTORY_MARGINAL_GAIN,
+	HISTORY_MBU,
+	HISTORY_USEFUL_MBU,
+	HISTORY_MFU,
+	HISTORY_IN_FLIGHT,
+	HISTORY_ARRIVALS,
+	HISTORY_EVENTS,
+	HISTORY_TOKENS,
+	HISTORY_STEP_SECONDS,
+	HISTORY_TTFT_P50,
+	HISTORY_SERIES
+};
+
+struct history_point {
+	double time;              /* unix seconds */
+	double interval_s;        /* of the snapshot */
+	double v[HISTORY_SERIES]; /* NAN: unknown */
+};
+
+struct history {
+	unsigned n, newest; /* points in use; index of the newest */
+	struct history_point points[HISTORY_POINTS];
+};
+
+/* All-zero is the empty history. */
+void history_add(struct history *h, const struct snapshot *s);
+
+/*
+ * The series over the last HISTORY_SECONDS in n equal slots, oldest first: the
+ * newest value of each slot, the one before it where the snapshots are further
+ * apart than the slots, NAN where nothing is known.
+ */
+void history_series(const struct history *h, enum history_series which,
+		    unsigned n, double *out);
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * keys.h - the one table of keys: what they do, the help, the key bar
+ */
+#ifndef MOETOP_TUI_KEYS_H
+#define MOETOP_TUI_KEYS_H
+
+#include <stdbool.h>
+
+enum action {
+	ACTION_SCREEN, /* the screen whose key it is */
+	ACTION_NEXT,
+	ACTION_PREVIOUS,
+	ACTION_HELP,
+	ACTION_LEAVE_HELP,
+	ACTION_PAUSE,
+	ACTION_FASTER,
+	ACTION_SLOWER,
+	ACTION_WINDOW,
+	ACTION_SORT,
+	ACTION_SCREEN_KEY, /* the screen's own: only described here */
+	ACTION_QUIT,
+};
+
+struct binding {
+	int keys[6];      /* characters or enum input; 0 ends */
+	const char *name; /* "q", "+ =" */
+	const char *help; /* what it does */
+	const char *bar;  /* key, blank, word; NULL: not in the key bar */
+	bool always;      /* in the key bar however narrow it is */
+	enum action action;
+};
+
+#define BINDINGS 12u
+extern const struct binding bindings[BINDINGS];
+
+/* NULL when no binding has the key. */
+const struct binding *binding_find(int key);
+
+#endif

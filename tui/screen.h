@@ -1,0 +1,83 @@
+/*
+ * screen.h - the screens, and what they draw from
+ *
+ * A screen is a const struct; screens[] in view.c is the list that the keys,
+ * the key bar and the help are made from.  To add one, write its file and put
+ * it there.
+ */
+#ifndef MOETOP_TUI_SCREEN_H
+#define MOETOP_TUI_SCREEN_H
+
+#include "model/snapshot.h"
+#include "tui/grid.h"
+#include "tui/history.h"
+
+#define SCREENS 7u /* 1 to 6, and help */
+#define SCREEN_HELP (SCREENS - 1)
+
+/* Keys that are no character. */
+enum input {
+	INPUT_NONE = 0,
+	INPUT_TAB = '\t',
+	INPUT_ESCAPE = 27,
+	INPUT_UP = 0x110000,
+	INPUT_DOWN,
+	INPUT_PAGE_UP,
+	INPUT_PAGE_DOWN,
+	INPUT_HOME,
+	INPUT_END,
+	INPUT_BACK_TAB,
+	INPUT_F1,
+};
+
+/* What a screen remembers while another one is shown. */
+struct screen_state {
+	int scroll;    /* first row of its table */
+	unsigned sort; /* which of its orders */
+};
+
+#define ZONES_MAX 16u
+
+/* A part of the key bar that acts as a key when it is clicked. */
+struct zone {
+	struct rect r;
+	int key;
+};
+
+/* The whole view: history, the snapshot shown, and the picture of it. */
+struct view {
+	struct grid grid;
+	struct history history;
+	struct snapshot shot;
+	bool have;   /* shot holds a snapshot */
+	bool paused; /* shot stays, history goes on */
+	unsigned screen, before_help;
+	struct screen_state state[SCREENS];
+	unsigned n_zones;
+	struct zone zones[ZONES_MAX];
+};
+
+struct screen {
+	const char *title; /* in the key bar and the help */
+	int key;           /* shows it */
+	bool absent;       /* announced only: this version has it not */
+	bool sorts;        /* has more than one order (the sort key) */
+	/* Draw v->shot (there is one) into the body; v->grid is blank. */
+	void (*draw)(struct view *v, struct rect body);
+	/* A key that no binding took; true when it changed something. */
+	bool (*key_pressed)(struct view *v, int key);
+};
+
+extern const struct screen screen_overview, screen_layers, screen_experts,
+	screen_requests, screen_kernels, screen_valley, screen_help;
+extern const struct screen *const screens[SCREENS];
+
+static inline struct screen_state *screen_state(struct view *v)
+{
+	return &v->state[v->screen];
+}
+
+/* Scroll keys for a table of n rows of which `shown` fit. */
+bool screen_scroll(struct view *v, int key, int n, int shown);
+
+#endif

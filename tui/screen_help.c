@@ -1,0 +1,127 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/keys.h"
+#include "tui/screen.h"
+#include "tui/widgets.h"
+
+/* One line of help: what is explained, and how. */
+struct help_line {
+	const char *name, *text;
+};
+
+static const struct help_line signs[] = {
+	{ "", "SIGNS" },
+	{ "61 %", "measured" },
+	{ "61 %~", "inferred from other measurements" },
+	{ "61 %≈", "modelled: a formula with an assumption" },
+	{ "61 %§", "scraped: the engine's own claim" },
+	{ "-  …", "unknown; still being gathered" },
+	{ "(stale)", "the source is silent, this was its last value" },
+};
+
+static const struct help_line numbers[] = {
+	{ "", "NUMBERS" },
+	{ "φ", "fragmentation: expert reads per row; 1: nothing is shared" },
+	{ "η", "marginal gain: how much of one more request is free" },
+	{ "V", "valley index; peaks where half the experts serve one row" },
+	{ "B", "tokens in a decode step" },
+	{ "MBU", "DRAM bytes over what the memory could move" },
+	{ "S-MBU", "of these, bytes that the step had to read" },
+	{ "MFU", "useful arithmetic over the dense peak" },
+};
+
+#define LINES_MAX 40u
+
+static unsigned add_lines(struct help_line *to, unsigned n,
+			  const struct help_line *from, size_t count)
+{
+	for (size_t i = 0; i < count && n < LINES_MAX; i++)
+		to[n++] = from[i];
+	return n;
+}
+
+static unsigned key_lines(struct help_line *to, unsigned n)
+{
+	to[n++] = (struct help_line){ "", "KEYS" };
+	for (unsigned i = 0; i < BINDINGS && n < LINES_MAX; i++)
+		to[n++] = (struct help_line){ bindings[i].name,
+					      bindings[i].help };
+	return n;
+}
+
+static unsigned screen_lines(struct help_line *to, unsigned n,
+			     char names[SCREENS][4])
+{
+	to[n++] = (struct help_line){ "", "SCREENS" };
+	for (unsigned i = 0; i < SCREEN_HELP && n < LINES_MAX; i++) {
+		if (screens[i]->absent)
+			continue;
+		snprintf(names[i], sizeof(names[i]), "%c", screens[i]->key);
+		to[n++] = (struct help_line){ names[i], screens[i]->title };
+	}
+	return n;
+}
+
+static void draw_lines(struct view *v, struct rect r,
+		       const struct help_line *lines, unsigned n, int first)
+{
+	for (int y = 0; y < r.h && (unsigned)(first + y) < n; y++) {
+		const struct help_line *l = &lines[first + y];
+		if (!l->name[0]) {
+			grid_text(&v->grid, r, 1, y, STYLE_TITLE, l->text);
+			continue;
+		}
+		text_cut(&v->grid, r, 2, y, 10, STYLE_STRONG, l->name);
+		text_cut(&v->grid, r, 13, y, r.w - 14, STYLE_NORMAL, l->text);
+	}
+}
+
+/* Two columns where there is room, else one that scrolls. */
+static unsigned collect(struct help_line *lines, char names[SCREENS][4],
+			unsigned *half)
+{
+	unsigned n = key_lines(lines, 0);
+
+	n = screen_lines(lines, n, names);
+	*half = n;
+	n = add_lines(lines, n, signs, sizeof(signs) / sizeof(*signs));
+	return add_lines(lines, n, numbers, sizeof(numbers) / sizeof(*numbers));
+}
+
+static void help_draw(struct view *v, struct rect body)
+{
+	struct help_line lines[LINES_MAX];
+	char names[SCREENS][4];
+	unsigned half, n = collect(lines, names, &half);
+	struct rect left = body, right = body;
+
+	if (body.w < 120) {
+		draw_lines(v, body, lines, n, screen_state(v)->scroll);
+		if ((int)n > body.h)
+			text_right(&v->grid, body, 0, 0, body.w - 1, STYLE_DIM,
+				   "arrows scroll");
+		return;
+	}
+	left.w = body.w / 2;
+	right.x += left.w;
+	right.w -= left.w;
+	draw_lines(v, left, lines, half, 0);
+	draw_lines(v, right, lines + half, n - half, 0);
+}
+
+static bool help_key(struct view *v, int key)
+{
+	struct help_line lines[LINES_MAX];
+	char names[SCREENS][4];
+	unsigned half, n = collect(lines, names, &half);
+
+	return screen_scroll(v, key, (int)n, v->grid.h - 4);
+}
+
+const struct screen screen_help = {
+	.title = "help",
+	.key = INPUT_NONE,
+	.draw = help_draw,
+	.key_pressed = help_key,
+};

@@ -1,0 +1,32 @@
+#include "tui/screen.h"
+#include "tui/tables.h"
+#include "tui/widgets.h"
+
+static void kernels_draw(struct view *v, struct rect body)
+{
+	struct class_order o;
+	struct table t;
+
+	if (!v->shot.n_classes) {
+		grid_text(&v->grid, body, 1, 1, STYLE_NORMAL,
+			  "no kernel has been seen yet: they come with the "
+			  "first kernel window");
+		return;
+	}
+	class_table(&v->shot, &o, &t);
+	t.first = screen_state(v)->scroll;
+	table_draw(&v->grid,
+		   (struct rect){ body.x + 1, body.y, body.w - 2, body.h }, &t);
+}
+
+static bool kernels_key(struct view *v, int key)
+{
+	return screen_scroll(v, key, (int)v->shot.n_classes, v->grid.h - 5);
+}
+
+const struct screen screen_kernels = {
+	.title = "kernels",
+	.key = '5',
+	.draw = kernels_draw,
+	.key_pressed = kernels_key,
+};

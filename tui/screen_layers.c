@@ -1,0 +1,37 @@
+#include "tui/screen.h"
+#include "tui/tables.h"
+#include "tui/widgets.h"
+
+static struct rect table_rect(struct rect body)
+{
+	return (struct rect){ body.x + 1, body.y, body.w - 2, body.h };
+}
+
+static void layers_draw(struct view *v, struct rect body)
+{
+	struct layer_order o;
+	struct table t;
+
+	if (!v->shot.n_layers) {
+		grid_text(&v->grid, body, 1, 1, STYLE_NORMAL,
+			  "no MoE layer has been seen yet: they come with the "
+			  "first kernel window");
+		return;
+	}
+	layer_table(&v->shot, screen_state(v)->sort % LAYER_SORTS, &o, &t);
+	t.first = screen_state(v)->scroll;
+	table_draw(&v->grid, table_rect(body), &t);
+}
+
+static bool layers_key(struct view *v, int key)
+{
+	return screen_scroll(v, key, (int)v->shot.n_layers, v->grid.h - 6);
+}
+
+const struct screen screen_layers = {
+	.title = "layers",
+	.key = '2',
+	.sorts = true,
+	.draw = layers_draw,
+	.key_pressed = layers_key,
+};

@@ -1,0 +1,123 @@
+#include <stdio.h>
+
+#include "tui/tables.h"
+
+enum class_column {
+	CLASS_NAME,
+	CLASS_GROUP,
+	CLASS_CALLS,
+	CLASS_TIME,
+	CLASS_BAR,
+	CLASS_SHARE,
+	CLASS_COLUMNS
+};
+
+static const struct table_column columns[CLASS_COLUMNS] = {
+	[CLASS_NAME] = { .title = "kernel class", .w = 22, .left = true },
+	[CLASS_GROUP] = { .title = "group", .w = 10, .rank = 2, .left = true },
+	[CLASS_CALLS] = { .title = "calls/step", .w = 10, .rank = 3 },
+	[CLASS_TIME] = { .title = "µs/step", .w = 9 },
+	[CLASS_BAR] = { .title = "", .w = 8, .rank = 1, .bar = true },
+	[CLASS_SHARE] = { .title = "share", .w = 7 },
+};
+
+const char *group_name(unsigned group)
+{
+	static const char *const names[] = { "experts", "route", "attention",
+					     "dense",   "comm",  "other",
+					     "idle" };
+
+	return group < sizeof(names) / sizeof(*names) ? names[group] : "?";
+}
+
+static void class_cell(const void *context, int row, unsigned column,
+		       struct table_cell *out)
+{
+	const struct class_order *o = context;
+	bool sum = row >= (int)o->n;
+	const struct snapshot_class *c =
+		sum ? &o->sum : &o->s->classes[o->row[row]];
+
+	switch ((enum class_column)column) {
+	case CLASS_NAME:
+		snprintf(out->text, sizeof(out->text), "%s", c->name);
+		break;
+	case CLASS_GROUP:
+		if (!sum)
+			snprintf(out->text, sizeof(out->text), "%s",
+				 group_name(c->group));
+		out->style = STYLE_DIM;
+		break;
+	case CLASS_CALLS:
+		cell_value(out, c->calls_per_step, NUMBER_COUNT);
+		break;
+	case CLASS_TIME:
+		cell_value(out, c->seconds_per_step, NUMBER_MICROS);
+		break;
+	case CLASS_BAR:
+		if (!sum && value_known(c->share) && o->largest_share > 0)
+			out->ratio = c->share.v / o->largest_share;
+		break;
+	case CLASS_SHARE:
+		cell_value(out, c->share, NUMBER_PERCENT);
+		break;
+	case CLASS_COLUMNS:
+		break;
+	}
+}
+
+static void add(struct value *sum, struct value v)
+{
+	if (!value_known(v))
+		return;
+	sum->v += v.v;
+	sum->source = source_weaker(sum->source, v.source);
+	if (sum->state != VALUE_STALE)
+		sum->state = v.state;
+}
+
+static double seconds(const struct class_order *o, unsigned i)
+{
+	struct value v = o->s->classes[o->row[i]].seconds_per_step;
+
+	return value_known(v) ? v.v : -1;
+}
+
+static void sort_down(struct class_order *o)
+{
+	for (unsigned i = 1; i < o->n; i++)
+		for (unsigned k = i; k > 0 && seconds(o, k) > seconds(o, k - 1);
+		     k--) {
+			unsigned char swap = o->row[k];
+			o->row[k] = o->row[k - 1];
+			o->row[k - 1] = swap;
+		}
+}
+
+void class_table(const struct snapshot *s, struct class_order *o,
+		 struct table *t)
+{
+	*o = (struct class_order){ .s = s, .n = s->n_classes };
+	if (o->n > SNAPSHOT_CLASSES_MAX)
+		o->n = SNAPSHOT_CLASSES_MAX;
+	snprintf(o->sum.name, sizeof(o->sum.name), "sum");
+	for (unsigned i = 0; i < o->n; i++) {
+		const struct snapshot_class *c = &s->classes[i];
+		o->row[i] = (unsigned char)i;
+		if (value_known(c->share) && c->share.v > o->largest_share)
+			o->largest_share = c->share.v;
+		add(&o->sum.calls_per_step, c->calls_per_step);
+		add(&o->sum.seconds_per_step, c->seconds_per_step);
+		add(&o->sum.share, c->share);
+	}
+	sort_down(o);
+	*t = (struct table){
+		.columns = columns,
+		.n_columns = CLASS_COLUMNS,
+		.rows = (int)o->n,
+		.footer = o->n ? 1 : 0,
+		.sorted = CLASS_TIME,
+		.cell = class_cell,
+		.context = o,
+	};
+}

@@ -1,0 +1,225 @@
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tui/tables.h"
+
+enum layer_column {
+	LAYER_NUMBER,
+	LAYER_TIME,
+	LAYER_EXPERT_TIME,
+	LAYER_BAR,
+	LAYER_SHARE,
+	LAYER_DRAM,
+	LAYER_ROWS,
+	LAYER_ACTIVE,
+	LAYER_ROWS_PER_ACTIVE,
+	LAYER_SINGLE,
+	LAYER_PHI,
+	LAYER_BACKEND,
+	LAYER_COLUMNS
+};
+
+static const struct table_column columns[LAYER_COLUMNS] = {
+	[LAYER_NUMBER] = { .title = "layer", .w = 6 },
+	[LAYER_TIME] = { .title = "µs/step", .w = 9 },
+	[LAYER_EXPERT_TIME] = { .title = "experts µs", .w = 11, .rank = 4 },
+	[LAYER_BAR] = { .title = "", .w = 8, .rank = 2, .bar = true },
+	[LAYER_SHARE] = { .title = "share", .w = 7, .rank = 5 },
+	[LAYER_DRAM] = { .title = "DRAM/step", .w = 10, .rank = 7 },
+	[LAYER_ROWS] = { .title = "rows", .w = 7, .rank = 3 },
+	[LAYER_ACTIVE] = { .title = "active", .w = 7 },
+	[LAYER_ROWS_PER_ACTIVE] = { .title = "rows/active",
+				    .w = 12,
+				    .rank = 6 },
+	[LAYER_SINGLE] = { .title = "single-row", .w = 11, .rank = 1 },
+	[LAYER_PHI] = { .title = "φ", .w = 6 },
+	[LAYER_BACKEND] = { .title = "backend",
+			    .w = 18,
+			    .rank = 8,
+			    .left = true },
+};
+
+/* Columns that are a field of the layer as it stands. */
+#define FIELD(member) offsetof(struct snapshot_layer, member)
+static const struct layer_field {
+	bool there, summed; /* summed: has a meaning in the row of sums */
+	size_t offset;
+	enum number_form form;
+} fields[LAYER_COLUMNS] = {
+	[LAYER_TIME] = { true, true, FIELD(seconds_per_step), NUMBER_MICROS },
+	[LAYER_EXPERT_TIME] = { true, true, FIELD(expert_seconds_per_step),
+				NUMBER_MICROS },
+	[LAYER_SHARE] = { true, true, FIELD(share), NUMBER_PERCENT },
+	[LAYER_DRAM] = { true, true, FIELD(dram_bytes_per_step), NUMBER_BYTES },
+	[LAYER_ROWS] = { true, false, FIELD(rows), NUMBER_COUNT },
+	[LAYER_ACTIVE] = { true, false, FIELD(active_experts), NUMBER_COUNT },
+	[LAYER_PHI] = { true, false, FIELD(fragmentation), NUMBER_RATIO },
+};
+
+static struct value field(const struct snapshot_layer *l, size_t offset)
+{
+	return *(const struct value *)((const char *)l + offset);
+}
+
+static void set_field(struct snapshot_layer *l, size_t offset, struct value v)
+{
+	*(struct value *)((char *)l + offset) = v;
+}
+
+/* num / den with the weaker source and the staler state. */
+static struct value quotient(struct value num, struct value den)
+{
+	struct value q;
+
+	if (!value_known(num) || !value_known(den))
+		return (struct value){ 0 };
+	q = value_ratio(num.v, den.v, source_weaker(num.source, den.source));
+	if (q.state == VALUE_OK &&
+	    (num.state == VALUE_STALE || den.state == VALUE_STALE))
+		q.state = VALUE_STALE;
+	return q;
+}
+
+/* Over all layers; unknown when one of them is. */
+static struct value total(const struct snapshot *s, unsigned n, size_t offset)
+{
+	double sum = 0;
+	enum value_source source = SOURCE_MEASURED;
+	bool stale = false;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct value v = field(&s->layers[i], offset);
+		if (!value_known(v))
+			return (struct value){ 0 };
+		sum += v.v;
+		source = source_weaker(source, v.source);
+		stale |= v.state == VALUE_STALE;
+	}
+	struct value out = value_make(sum, source);
+	if (stale && out.state == VALUE_OK)
+		out.state = VALUE_STALE;
+	return out;
+}
+
+/* ---- cells --------------------------------------------------------------- */
+
+static void number_cell(const struct layer_order *o, int row,
+			struct table_cell *out)
+{
+	int below = row - (int)o->n;
+
+	out->style = STYLE_DIM;
+	if (below >= 0)
+		snprintf(out->text, sizeof(out->text), "%s",
+			 below ? "mean" : "sum");
+	else
+		snprintf(out->text, sizeof(out->text), "%u",
+			 (unsigned)o->row[row]);
+}
+
+static void layer_cell(const void *context, int row, unsigned column,
+		       struct table_cell *out)
+{
+	const struct layer_order *o = context;
+	bool sum = row == (int)o->n, mean = row > (int)o->n;
+	const struct snapshot_layer *l = sum    ? &o->sum
+					 : mean ? &o->mean
+						: &o->s->layers[o->row[row]];
+	const struct layer_field *f = &fields[column];
+
+	if (column == LAYER_NUMBER) {
+		number_cell(o, row, out);
+	} else if (sum && !f->summed) {
+		return;
+	} else if (f->there) {
+		cell_value(out, field(l, f->offset), f->form);
+	} else if (column == LAYER_ROWS_PER_ACTIVE) {
+		cell_value(out, quotient(l->rows, l->active_experts),
+			   NUMBER_RATIO);
+	} else if (column == LAYER_SINGLE) {
+		cell_value(out,
+			   quotient(l->single_row_experts, l->active_experts),
+			   NUMBER_PERCENT);
+	} else if (column == LAYER_BAR) {
+		if (!mean && value_known(l->share) && o->largest_share > 0)
+			out->ratio = l->share.v / o->largest_share;
+	} else if (!mean) {
+		snprintf(out->text, sizeof(out->text), "%s", l->backend);
+	}
+}
+
+/* ---- order --------------------------------------------------------------- */
+
+static const struct layer_sorting {
+	size_t offset;
+	int column;
+} sortings[LAYER_SORTS] = {
+	[LAYERS_BY_NUMBER] = { 0, LAYER_NUMBER },
+	[LAYERS_BY_TIME] = { FIELD(seconds_per_step), LAYER_TIME },
+	[LAYERS_BY_ACTIVE] = { FIELD(active_experts), LAYER_ACTIVE },
+	[LAYERS_BY_FRAGMENTATION] = { FIELD(fragmentation), LAYER_PHI },
+};
+
+/* Insertion: stable, and the order hardly changes from frame to frame. */
+static void sort_down(struct layer_order *o, size_t offset)
+{
+	for (unsigned i = 1; i < o->n; i++) {
+		unsigned char moving = o->row[i];
+		struct value v = field(&o->s->layers[moving], offset);
+		unsigned k = i;
+		for (; k > 0; k--) {
+			struct value w =
+				field(&o->s->layers[o->row[k - 1]], offset);
+			if (!value_known(v) || (value_known(w) && !(v.v > w.v)))
+				break;
+			o->row[k] = o->row[k - 1];
+		}
+		o->row[k] = moving;
+	}
+}
+
+static void fill_footer(struct layer_order *o)
+{
+	struct snapshot_layer *mean = &o->mean;
+	struct value single = total(o->s, o->n, FIELD(single_row_experts));
+
+	for (unsigned c = 0; c < LAYER_COLUMNS; c++) {
+		struct value sum;
+		if (!fields[c].there)
+			continue;
+		sum = total(o->s, o->n, fields[c].offset);
+		set_field(&o->sum, fields[c].offset, sum);
+		sum.v /= o->n ? o->n : 1;
+		set_field(mean, fields[c].offset, sum);
+	}
+	single.v /= o->n ? o->n : 1;
+	mean->single_row_experts = single;
+	mean->fragmentation = quotient(mean->active_experts, mean->rows);
+}
+
+void layer_table(const struct snapshot *s, enum layer_sort by,
+		 struct layer_order *o, struct table *t)
+{
+	*o = (struct layer_order){ .s = s, .n = s->n_layers };
+	if (o->n > SNAPSHOT_LAYERS_MAX)
+		o->n = SNAPSHOT_LAYERS_MAX;
+	for (unsigned i = 0; i < o->n; i++) {
+		struct value share = s->layers[i].share;
+		o->row[i] = (unsigned char)i;
+		if (value_known(share) && share.v > o->largest_share)
+			o->largest_share = share.v;
+	}
+	if (by != LAYERS_BY_NUMBER)
+		sort_down(o, sortings[by].offset);
+	fill_footer(o);
+	*t = (struct table){
+		.columns = columns,
+		.n_columns = LAYER_COLUMNS,
+		.rows = (int)o->n,
+		.footer = o->n ? 2 : 0,
+		.sorted = sortings[by].column,
+		.cell = layer_cell,
+		.context = o,
+	};
+}

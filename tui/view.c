@@ -1,0 +1,197 @@
+#include "tui/view.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/frame.h"
+#include "tui/keys.h"
+#include "tui/widgets.h"
+
+const struct screen *const screens[SCREENS] = {
+	&screen_overview, &screen_layers, &screen_experts, &screen_requests,
+	&screen_kernels,  &screen_valley, &screen_help,
+};
+
+struct view *view_new(bool ascii)
+{
+	struct view *v = calloc(1, sizeof(*v));
+
+	if (v)
+		v->grid.ascii = ascii;
+	return v;
+}
+
+void view_free(struct view *v)
+{
+	if (v)
+		grid_fini(&v->grid);
+	free(v);
+}
+
+int view_resize(struct view *v, int columns, int rows)
+{
+	return grid_resize(&v->grid, columns, rows);
+}
+
+void view_add(struct view *v, const struct snapshot *s)
+{
+	history_add(&v->history, s);
+	if (s->health.target_gone)
+		v->paused = false;
+	if (v->paused && v->have)
+		return;
+	v->shot = *s;
+	v->have = true;
+}
+
+/* ---- keys ---------------------------------------------------------------- */
+
+bool screen_scroll(struct view *v, int key, int n, int shown)
+{
+	int *scroll = &screen_state(v)->scroll;
+	int last = n > shown ? n - shown : 0, to = *scroll;
+
+	switch (key) {
+	case INPUT_UP:
+		to--;
+		break;
+	case INPUT_DOWN:
+		to++;
+		break;
+	case INPUT_PAGE_UP:
+		to -= shown;
+		break;
+	case INPUT_PAGE_DOWN:
+		to += shown;
+		break;
+	case INPUT_HOME:
+		to = 0;
+		break;
+	case INPUT_END:
+		to = last;
+		break;
+	default:
+		return false;
+	}
+	*scroll = to < 0 ? 0 : to > last ? last : to;
+	return true;
+}
+
+static unsigned show(struct view *v, unsigned screen)
+{
+	v->screen = screen;
+	return TUI_REDRAW;
+}
+
+static unsigned by_key(const struct view *v, int key)
+{
+	for (unsigned i = 0; i < SCREENS; i++)
+		if (screens[i]->key == key)
+			return i;
+	return v->screen;
+}
+
+/* The next screen that exists, in either direction. */
+static unsigned neighbour(const struct view *v, unsigned step)
+{
+	unsigned i = v->screen == SCREEN_HELP ? v->before_help : v->screen;
+
+	do
+		i = (i + step) % SCREEN_HELP;
+	while (screens[i]->absent);
+	return i;
+}
+
+static unsigned toggle_help(struct view *v)
+{
+	if (v->screen == SCREEN_HELP)
+		return show(v, v->before_help);
+	v->before_help = v->screen;
+	return show(v, SCREEN_HELP);
+}
+
+unsigned view_key(struct view *v, int key)
+{
+	const struct binding *b = binding_find(key);
+
+	if (!b) {
+		const struct screen *s = screens[v->screen];
+		return s->key_pressed && s->key_pressed(v, key) ? TUI_REDRAW
+								: TUI_NONE;
+	}
+	switch (b->action) {
+	case ACTION_SCREEN:
+		return show(v, by_key(v, key));
+	case ACTION_NEXT:
+		return show(v, neighbour(v, 1));
+	case ACTION_PREVIOUS:
+		return show(v, neighbour(v, SCREEN_HELP - 1));
+	case ACTION_HELP:
+		return toggle_help(v);
+	case ACTION_LEAVE_HELP:
+		return v->screen == SCREEN_HELP ? toggle_help(v) : TUI_NONE;
+	case ACTION_PAUSE:
+		v->paused = v->have && !v->paused;
+		return TUI_REDRAW;
+	case ACTION_FASTER:
+		return TUI_FASTER;
+	case ACTION_SLOWER:
+		return TUI_SLOWER;
+	case ACTION_WINDOW:
+		return TUI_WINDOW;
+	case ACTION_QUIT:
+		return TUI_QUIT;
+	case ACTION_SORT:
+		screen_state(v)->sort++;
+		return screens[v->screen]->sorts ? TUI_REDRAW : TUI_NONE;
+	case ACTION_SCREEN_KEY:
+		break;
+	}
+	return TUI_NONE;
+}
+
+unsigned view_click(struct view *v, int x, int y)
+{
+	for (unsigned i = 0; i < v->n_zones; i++) {
+		const struct rect *r = &v->zones[i].r;
+		if (x >= r->x && x < r->x + r->w && y >= r->y &&
+		    y < r->y + r->h)
+			return view_key(v, v->zones[i].key);
+	}
+	return TUI_NONE;
+}
+
+/* ---- drawing ------------------------------------------------------------- */
+
+static void draw_too_small(struct view *v)
+{
+	struct grid *g = &v->grid;
+	char text[80];
+
+	snprintf(text, sizeof(text), "moetop: %dx%d is too small, %dx%d needed",
+		 g->w, g->h, LAYOUT_COLUMNS_MIN, LAYOUT_ROWS_MIN);
+	text_cut(g, grid_rect(g), 0, 0, g->w, STYLE_STRONG, text);
+}
+
+void view_draw(struct view *v)
+{
+	struct frame_layout l;
+	const struct screen *s = screens[v->screen];
+
+	grid_clear(&v->grid);
+	v->n_zones = 0;
+	if (!layout_fits(v->grid.w, v->grid.h)) {
+		draw_too_small(v);
+		return;
+	}
+	layout_frame(v->grid.w, v->grid.h,
+		     v->have && frame_has_remedy(&v->shot),
+		     frame_has_message(v), &l);
+	frame_draw(v, &l);
+	if (v->have || v->screen == SCREEN_HELP)
+		s->draw(v, l.body);
+	else
+		grid_text(&v->grid, l.body, 1, 1, STYLE_NORMAL,
+			  "waiting for the first measurement …");
+}
