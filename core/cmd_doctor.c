@@ -105,7 +105,7 @@ static void check_gpus(struct checkup *u)
 	char why[160] = "", what[256];
 	const struct nvml_gpu *g;
 
-	if (nvml_open(&n, NULL, why, sizeof(why))) {
+	if (nvml_open(&n, getenv("MOETOP_NVML"), why, sizeof(why))) {
 		add(u, "gpu", false, why,
 		    "install the NVIDIA driver on this machine");
 		add(u, "C", false, "no GPU, no counters", "");

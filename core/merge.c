@@ -111,6 +111,64 @@ void merge_windows(struct sample_window *to, const struct sample_window *from)
 		to->end_ns = from->end_ns;
 }
 
+static void scale_rows(struct sample_rows *r, double by)
+{
+	r->cells *= by;
+	r->rows *= by;
+	r->active *= by;
+	r->single *= by;
+	r->twice *= by;
+	r->sum_squares *= by;
+	r->max_rows *= by;
+	r->experts *= by;
+	r->padded_rows *= by;
+}
+
+static void scale_layer(struct sample_layer *l, double by)
+{
+	l->steps *= by;
+	for (unsigned g = 0; g < SAMPLE_GROUPS; g++)
+		l->group_ns[g] *= by;
+	l->block_ns *= by;
+	l->before_ns *= by;
+	scale_rows(&l->rows, by);
+}
+
+static void scale_class(struct sample_class *c, double by)
+{
+	c->calls *= by;
+	c->sum_ns *= by;
+	c->union_ns *= by;
+}
+
+void merge_mean(struct sample_window *w, unsigned n)
+{
+	double by = 1.0 / n;
+
+	if (n < 2)
+		return;
+	w->windows *= by;
+	w->wall_ns *= by;
+	w->busy_ns *= by;
+	for (unsigned p = 0; p < SAMPLE_PHASES; p++) {
+		w->steps[p] *= by;
+		w->step_ns[p] *= by;
+		w->tokens[p] *= by;
+	}
+	for (unsigned g = 0; g < SAMPLE_GROUPS; g++)
+		w->group_ns[g] *= by;
+	scale_rows(&w->rows, by);
+	scale_rows(&w->prefill_rows, by);
+	w->cells_rejected *= by;
+	w->cells_lost *= by;
+	w->bad_steps *= by;
+	w->kernels *= by;
+	for (unsigned l = 0; l < w->n_layers; l++)
+		scale_layer(&w->layers[l], by);
+	for (unsigned c = 0; c < w->n_classes; c++)
+		scale_class(&w->classes[c], by);
+}
+
 /* ---- records ----------------------------------------------------------- */
 
 /* Parts of another window: the one before never closed. */

@@ -60,4 +60,7 @@ void merge_clear(struct merge *m);
  */
 void merge_windows(struct sample_window *to, const struct sample_window *from);
 
+/* Divide the sums of n ranks by n: those of the mean rank. */
+void merge_mean(struct sample_window *w, unsigned n);
+
 #endif

@@ -68,8 +68,8 @@ int path_agent(const char *given, char *out, size_t bytes)
 
 int path_sim(const char *name, char *out, size_t bytes)
 {
-	static const char *const folders[] = { "sim", "../libexec/moetop/sim",
-					       NULL };
+	static const char *const folders[] = { "sim", "../lib/moetop/sim",
+					       "../sim", "../../sim", NULL };
 
 	return find(folders, name, out, bytes);
 }

@@ -170,7 +170,8 @@ static void choose_sources(struct session *s)
 		.budget_ppm = (uint32_t)(set->budget * 1e4),
 		.rows_mode = (uint32_t)set->rows,
 		.counters = set->counters != COUNTERS_OFF,
-		.nvml_path = s->config->nvml_path,
+		.nvml_path = s->config->nvml_path ? s->config->nvml_path
+						  : getenv("MOETOP_NVML"),
 	};
 }
 

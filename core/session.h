@@ -17,7 +17,7 @@ struct recorder;
 struct session_config {
 	const struct settings *settings; /* all borrowed */
 	pid_t pid;
-	const char *nvml_path;     /* NULL: the system's library */
+	const char *nvml_path;     /* NULL: MOETOP_NVML, or the system's */
 	struct recorder *recorder; /* NULL: none */
 	/* End after the first snapshot with kernels and requests in it; after
 	 * 20 s with whatever there is. */

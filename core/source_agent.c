@@ -265,13 +265,13 @@ static int agent_poll(struct source *s, uint64_t now_ns)
 
 /* ---- samples ----------------------------------------------------------- */
 
-/* The newest windows of all ranks, or the ones before with windows = 0. */
+/* The newest windows of the mean rank, or the ones before with windows = 0. */
 static void take_windows(struct source *s)
 {
-	bool fresh = false;
+	unsigned fresh = 0;
 
 	for (unsigned i = 0; i < s->n; i++)
-		fresh = fresh || s->ranks[i]->merge.closed.windows > 0;
+		fresh += s->ranks[i]->merge.closed.windows > 0;
 	if (!fresh) {
 		s->window.windows = 0;
 		return;
@@ -282,6 +282,7 @@ static void take_windows(struct source *s)
 		merge_windows(&s->window, &s->ranks[i]->merge.closed);
 		merge_clear(&s->ranks[i]->merge);
 	}
+	merge_mean(&s->window, fresh);
 }
 
 static double larger(double a, double b)

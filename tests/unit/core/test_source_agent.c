@@ -1,0 +1,375 @@
+/* The agent source against rings that this test writes. */
+#include "core/clock.h"
+#include "core/source.h"
+#include "wire/kernel_class.h"
+#include "wire/ring.h"
+
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define RANKS 2
+
+static struct ring_writer rings[RANKS];
+static struct target target;
+static struct source_context context;
+static struct source *source;
+static struct sample sample;
+static struct snapshot snapshot;
+static uint64_t now_ns;
+
+static int setup(void **state)
+{
+	(void)state;
+	now_ns = clock_now_ns();
+	target = (struct target){ .pid = getpid(), .n_ranks = RANKS };
+	context =
+		(struct source_context){ .budget_ppm = 10000, .rows_mode = 1 };
+	snapshot = (struct snapshot){ 0 };
+	source = NULL;
+	for (int i = 0; i < RANKS; i++) {
+		if (ring_create(&rings[i], 1024))
+			return -1;
+		target.ranks[i].pid = 100 + i;
+		snprintf(target.ranks[i].agent_ring,
+			 sizeof(target.ranks[i].agent_ring), "/proc/self/fd/%d",
+			 rings[i].fd);
+		snapshot.target.ranks[i].pid = 100 + i;
+	}
+	snapshot.target.n_ranks = RANKS;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	source_agent.close(source);
+	for (int i = 0; i < RANKS; i++)
+		if (rings[i].h)
+			ring_destroy(&rings[i]);
+	return 0;
+}
+
+static int open_source(void)
+{
+	char why[96] = "", fix[160] = "";
+	int err = source_agent.open(&source, &target, &context, why,
+				    sizeof(why), fix, sizeof(fix));
+
+	if (err)
+		assert_true(why[0] && fix[0]);
+	return err;
+}
+
+static void give(int ring, struct record r)
+{
+	if (!r.time_ns)
+		r.time_ns = now_ns;
+	assert_int_equal(ring_write(&rings[ring], &r), 0);
+}
+
+static void give_window(int ring, uint32_t number, uint64_t steps)
+{
+	give(ring, (struct record){ .type = REC_LAYER,
+				    .layer = { .window = number,
+					       .klass = CLASS_GEMM_GROUPED_TRI,
+					       .steps = (uint32_t)steps,
+					       .calls = steps,
+					       .sum_ns = steps * 100,
+					       .union_ns = steps * 100 } });
+	give(ring,
+	     (struct record){ .type = REC_WINDOW,
+			      .window = { .window = number,
+					  .phase_steps = { (uint32_t)steps },
+					  .start_ns = now_ns - NS_PER_S,
+					  .end_ns = now_ns,
+					  .step_ns = { steps * 1000 } } });
+}
+
+static void give_tick(int ring, uint64_t time_ns, uint64_t steps)
+{
+	give(ring, (struct record){ .type = REC_TICK,
+				    .time_ns = time_ns,
+				    .tick = { .decode_steps = steps,
+					      .padded_tokens = steps * 16,
+					      .overhead_ppm = 2500 } });
+}
+
+static void poll_and_sample(void)
+{
+	assert_int_equal(source_agent.poll(source, now_ns), 0);
+	sample = (struct sample){ .interval_s = 1, .now_ns = (double)now_ns };
+	source_agent.sample(source, &sample);
+}
+
+static struct ring_control *control(int ring)
+{
+	return &rings[ring].h->control;
+}
+
+static void without_a_ring_it_says_how_to_get_one(void **state)
+{
+	char why[96], fix[160];
+
+	(void)state;
+	target.n_ranks = 0;
+	assert_int_equal(source_agent.open(&source, &target, &context, why,
+					   sizeof(why), fix, sizeof(fix)),
+			 -ENOENT);
+	assert_string_equal(why, "no agent in the server");
+	assert_string_equal(fix, "start it with: moetop run -- CMD");
+}
+
+static void a_ring_that_another_reads_is_left_alone(void **state)
+{
+	(void)state;
+	for (int i = 0; i < RANKS; i++)
+		atomic_store(&control(i)->heartbeat_ns, clock_now_ns());
+	assert_int_equal(open_source(), -EBUSY);
+}
+
+static void the_agent_is_told_what_it_needs(void **state)
+{
+	(void)state;
+	assert_int_equal(open_source(), 0);
+	context.decoding = 12;
+	poll_and_sample();
+	assert_true(atomic_load(&control(1)->heartbeat_ns) == now_ns);
+	assert_int_equal(atomic_load(&control(1)->budget_ppm), 10000);
+	assert_int_equal(atomic_load(&control(1)->rows_mode), 1);
+	assert_int_equal(atomic_load(&control(1)->decode_hint), 12);
+	assert_int_equal(atomic_load(&control(1)->collector_pid), getpid());
+	source_agent.close(source);
+	source = NULL;
+	assert_true(atomic_load(&control(1)->heartbeat_ns) == 0);
+}
+
+static void
+windows_are_wished_at_first_on_keys_and_when_load_changes(void **state)
+{
+	uint32_t first;
+
+	(void)state;
+	context.decoding = 0;
+	assert_int_equal(open_source(), 0);
+	poll_and_sample();
+	first = atomic_load(&control(0)->window_wish);
+	assert_true(first >= 1);
+
+	context.window_wish++; /* the user's key works at once */
+	poll_and_sample();
+	assert_int_equal(atomic_load(&control(0)->window_wish), first + 1);
+
+	context.decoding = 10; /* but our own wishes keep apart */
+	poll_and_sample();
+	assert_int_equal(atomic_load(&control(0)->window_wish), first + 1);
+	now_ns += 3 * NS_PER_S;
+	poll_and_sample();
+	assert_int_equal(atomic_load(&control(0)->window_wish), first + 2);
+
+	context.decoding = 12; /* 20 % is no change */
+	now_ns += 3 * NS_PER_S;
+	poll_and_sample();
+	assert_int_equal(atomic_load(&control(0)->window_wish), first + 2);
+	context.decoding = 13;
+	now_ns += 3 * NS_PER_S;
+	poll_and_sample();
+	assert_int_equal(atomic_load(&control(0)->window_wish), first + 3);
+}
+
+static void windows_of_ranks_become_those_of_the_mean_rank(void **state)
+{
+	(void)state;
+	assert_int_equal(open_source(), 0);
+	poll_and_sample();
+	assert_false(sample.have_window);
+	give_window(0, 1, 10);
+	give_window(1, 1, 30);
+	poll_and_sample();
+	assert_true(sample.have_window && sample.window->windows == 1);
+	assert_true(sample.window->steps[0] == 20);
+	assert_true(sample.window->wall_ns == NS_PER_S);
+	assert_true(sample.window->layers[0].block_ns == 2000);
+	assert_true(sample.gpus == RANKS);
+}
+
+static void the_last_window_stays_until_a_newer_one(void **state)
+{
+	(void)state;
+	assert_int_equal(open_source(), 0);
+	give_window(0, 1, 10);
+	poll_and_sample();
+	assert_true(sample.window->windows == 1);
+	poll_and_sample();
+	assert_true(sample.have_window && sample.window->windows == 0);
+	assert_true(sample.window->steps[0] == 10);
+	give_window(0, 2, 11);
+	poll_and_sample();
+	assert_true(sample.window->windows == 1);
+	assert_true(sample.window->steps[0] == 11);
+}
+
+static void rates_come_from_the_ticks_own_times(void **state)
+{
+	(void)state;
+	assert_int_equal(open_source(), 0);
+	give_tick(0, now_ns, 1000);
+	poll_and_sample();
+	assert_false(sample.have_agent);
+	give_tick(0, now_ns + NS_PER_S / 2, 1050); /* 100 a second */
+	poll_and_sample();
+	assert_true(sample.have_agent);
+	assert_true(fabs(sample.d_decode_steps - 100) < 1e-6);
+	assert_true(fabs(sample.d_padded_tokens - 1600) < 1e-6);
+	assert_true(sample.overhead == 0.0025);
+	poll_and_sample(); /* no newer tick: the rate holds */
+	assert_true(fabs(sample.d_decode_steps - 100) < 1e-6);
+	now_ns += 10 * NS_PER_S; /* silence ends it */
+	poll_and_sample();
+	assert_false(sample.have_agent);
+	assert_true(isnan(sample.overhead));
+}
+
+static void a_rank_that_ends_is_let_go_and_its_counts_stay(void **state)
+{
+	(void)state;
+	assert_int_equal(open_source(), 0);
+	give_window(1, 1, 10);
+	poll_and_sample();
+	target.n_ranks = 1;
+	now_ns += 2 * NS_PER_S;
+	poll_and_sample();
+	assert_true(atomic_load(&control(1)->heartbeat_ns) == 0);
+	source_agent.describe(source, &snapshot);
+	assert_int_equal(snapshot.health.windows, 1);
+	target.n_ranks = 0;
+	now_ns += 2 * NS_PER_S;
+	assert_int_equal(source_agent.poll(source, now_ns), -ENODEV);
+}
+
+static void a_ring_that_makes_no_sense_is_dropped_and_counted(void **state)
+{
+	(void)state;
+	assert_int_equal(open_source(), 0);
+	poll_and_sample();
+	atomic_store(&rings[0].h->head, UINT64_MAX / 2);
+	poll_and_sample();
+	source_agent.describe(source, &snapshot);
+	assert_int_equal(snapshot.health.lost_ring, 1);
+}
+
+static void records_that_make_no_sense_are_counted(void **state)
+{
+	(void)state;
+	assert_int_equal(open_source(), 0);
+	give(0, (struct record){ .type = 77 });
+	give(0, (struct record){ .type = REC_LAYER,
+				 .layer = { .window = 1, .layer = 4000 } });
+	poll_and_sample();
+	source_agent.describe(source, &snapshot);
+	assert_int_equal(snapshot.health.lost_ring, 2);
+}
+
+static void tiers_follow_the_state_of_the_agents(void **state)
+{
+	const struct snapshot_tier *t = snapshot.health.tiers;
+
+	(void)state;
+	assert_int_equal(open_source(), 0);
+	for (int i = 0; i < RANKS; i++)
+		give(i, (struct record){ .type = REC_STATUS,
+					 .status = { .state = AGENT_IDLE } });
+	poll_and_sample();
+	source_agent.describe(source, &snapshot);
+	assert_int_equal(t[TIER_T2].state, TIER_OK);
+	assert_int_equal(t[TIER_T3].state, TIER_MISSING);
+	assert_string_equal(snapshot.target.ranks[1].agent, "idle");
+
+	for (int i = 0; i < RANKS; i++)
+		give(i, (struct record){
+				.type = REC_STATUS,
+				.status = { .state = AGENT_DISABLED,
+					    .reason = REASON_OTHER_CLIENT } });
+	poll_and_sample();
+	source_agent.describe(source, &snapshot);
+	assert_int_equal(t[TIER_T2].state, TIER_MISSING);
+	assert_string_equal(t[TIER_T2].what, "agent is disabled");
+	assert_non_null(strstr(t[TIER_T2].remedy, "another profiler"));
+}
+
+static void sampled_steps_are_written_as_json_lines(void **state)
+{
+	char *text = NULL;
+	size_t bytes = 0;
+
+	(void)state;
+	context.sampled_steps = open_memstream(&text, &bytes);
+	assert_int_equal(open_source(), 0);
+	give(0, (struct record){ .type = REC_STEP_ROWS,
+				 .step_rows = { .window = 3,
+						.cells = 2,
+						.start_ns = 123456789012,
+						.layer_mask = { 0x8001, 0 },
+						.rows = 256,
+						.active = 90,
+						.single = 40 } });
+	poll_and_sample();
+	fclose(context.sampled_steps);
+	context.sampled_steps = NULL;
+	assert_string_equal(text,
+			    "{\"start_ns\":123456789012,\"window\":3,"
+			    "\"phase\":0,\"cells\":2,"
+			    "\"layer_mask\":[\"8001\",\"0\"],\"rows\":256,"
+			    "\"active\":90,\"single\":40,\"pid\":100}\n");
+	free(text);
+}
+
+static void rows_per_expert_reach_the_sample(void **state)
+{
+	struct record r = {
+		.type = REC_EXPERTS,
+		.experts = { .window = 1, .layer = 1, .first = 24, .count = 24 }
+	};
+
+	(void)state;
+	target.have_arch = true;
+	target.arch.experts = 48;
+	r.experts.rows[3] = 9;
+	assert_int_equal(open_source(), 0);
+	poll_and_sample();
+	assert_null(sample.expert_rows);
+	give(0, r);
+	poll_and_sample();
+	assert_non_null(sample.expert_rows);
+	assert_int_equal(sample.expert_rows[48 + 27], 9);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(without_a_ring_it_says_how_to_get_one),
+		TEST(a_ring_that_another_reads_is_left_alone),
+		TEST(the_agent_is_told_what_it_needs),
+		TEST(windows_are_wished_at_first_on_keys_and_when_load_changes),
+		TEST(windows_of_ranks_become_those_of_the_mean_rank),
+		TEST(the_last_window_stays_until_a_newer_one),
+		TEST(rates_come_from_the_ticks_own_times),
+		TEST(a_rank_that_ends_is_let_go_and_its_counts_stay),
+		TEST(a_ring_that_makes_no_sense_is_dropped_and_counted),
+		TEST(records_that_make_no_sense_are_counted),
+		TEST(tiers_follow_the_state_of_the_agents),
+		TEST(sampled_steps_are_written_as_json_lines),
+		TEST(rows_per_expert_reach_the_sample),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
