@@ -21,21 +21,21 @@
 enum compute_type { COMPUTE_BF16, COMPUTE_FP8, COMPUTE_FP4 };
 
 struct arch {
-	char name[96];	     /* for people: "Qwen3-30B-A3B" */
+	char name[96];       /* for people: "Qwen3-30B-A3B" */
 	char model_type[48]; /* the config's own word: "qwen3_moe" */
-	char quant[32];	     /* "bf16", "fp8 block128", "mxfp4 g32", ... */
+	char quant[32];      /* "bf16", "fp8 block128", "mxfp4 g32", ... */
 	uint32_t experts;    /* E, routed only; 0: not a mixture of experts */
 	uint32_t top_k;
 	uint32_t layers;
 	uint32_t moe_layers;
-	uint32_t hidden;	/* width of the residual stream */
-	uint32_t expert_in;	/* input width of an expert, usually hidden */
-	uint32_t expert_inter;	/* I */
+	uint32_t hidden;          /* width of the residual stream */
+	uint32_t expert_in;       /* input width of an expert, usually hidden */
+	uint32_t expert_inter;    /* I */
 	uint32_t expert_matrices; /* 3 gated, 2 not */
 	uint32_t shared_experts;
-	double expert_params;	/* weights of one routed expert */
-	double expert_bytes;	/* bytes of one routed expert */
-	double dense_params;	/* weights read in every step */
+	double expert_params; /* weights of one routed expert */
+	double expert_bytes;  /* bytes of one routed expert */
+	double dense_params;  /* weights read in every step */
 	double dense_bytes;
 	double kv_bytes_per_token; /* all layers, unsharded, as stored */
 	enum compute_type compute; /* of the expert GEMMs */

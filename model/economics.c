@@ -48,9 +48,14 @@ bool economics_shares(const struct step_cost *c, const struct machine *m,
 	double compute = 0;
 
 	*out = (struct step_shares){ 0 };
-	if (!(step_s > 0) || !isfinite(step_s) || !(m->bw_achieved > 0) ||
+	if (!(step_s > 0) || !isfinite(step_s) ||
 	    !(c->routed_bytes + c->dense_bytes > 0))
 		return false;
+	if (!(m->bw_achieved > 0)) { /* the kernels' time is the upper bound */
+		if (!(expert_s > 0))
+			return false;
+		expert_bw = expert_s;
+	}
 	if (expert_fl > 0 && expert_fl >= expert_bw)
 		compute += fmin(expert_fl, step_s);
 	else if (expert_s > 0)

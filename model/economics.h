@@ -52,8 +52,8 @@ void economics_cost(const struct arch *arch, double tokens, double active,
 		    double kv_bytes, struct step_cost *out);
 
 /* Shares of a step of step_s seconds.  expert_s: measured time of the expert
- * kernels in it, NAN or 0 unknown.  False, and all 0, when T or BW is not
- * known. */
+ * kernels in it, NAN or 0 unknown; it stands in for t_E where BW is not known.
+ * False, and all 0, when T is not known, or BW and expert_s both. */
 bool economics_shares(const struct step_cost *c, const struct machine *m,
 		      double single_ratio, double step_s, double expert_s,
 		      struct step_shares *out);

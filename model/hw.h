@@ -10,7 +10,7 @@
 
 struct gpu {
 	const char *name; /* "H200-SXM" */
-	double bw;	  /* bytes per second */
+	double bw;        /* bytes per second */
 	double flops[3];  /* by enum compute_type; 0: no native unit */
 	double l2_bytes;
 	const char *source;

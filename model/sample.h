@@ -28,7 +28,7 @@ struct sample_hist {
 	double sum;
 	uint64_t buckets[SAMPLE_HIST_BUCKETS];
 	double upper[SAMPLE_HIST_BUCKETS]; /* ascending upper bounds */
-	unsigned n;			   /* buckets in use */
+	unsigned n;                        /* buckets in use */
 };
 
 struct sample_rows { /* over sampled cells, real rows only */
@@ -40,11 +40,11 @@ struct sample_rows { /* over sampled cells, real rows only */
 };
 
 struct sample_layer {
-	double steps;			  /* steps the times below cover */
-	double group_ns[SAMPLE_GROUPS];	  /* of the MoE block, by group */
-	double block_ns;  /* union over the block, anchor to reduction */
-	double before_ns; /* union over what leads up to it: attention */
-	double dram_bytes;		  /* NAN: not attributed */
+	double steps;                   /* steps the times below cover */
+	double group_ns[SAMPLE_GROUPS]; /* of the MoE block, by group */
+	double block_ns;   /* union over the block, anchor to reduction */
+	double before_ns;  /* union over what leads up to it: attention */
+	double dram_bytes; /* NAN: not attributed */
 	struct sample_rows rows;
 	char backend[24]; /* name of the class that does its expert GEMMs */
 };
@@ -55,15 +55,15 @@ struct sample_class { /* one kernel class, all layers, decode steps */
 	double calls, sum_ns, union_ns;
 };
 
-struct sample_window {	 /* kernel records since the last interval */
-	double windows;	 /* closed windows merged here; 0: none new */
-	double wall_ns;	 /* their length */
-	double busy_ns;	 /* union of kernel time */
+struct sample_window {  /* kernel records since the last interval */
+	double windows; /* closed windows merged here; 0: none new */
+	double wall_ns; /* their length */
+	double busy_ns; /* union of kernel time */
 	double steps[SAMPLE_PHASES];
 	double step_ns[SAMPLE_PHASES];
-	double tokens[SAMPLE_PHASES];	/* incl. padding */
+	double tokens[SAMPLE_PHASES];   /* incl. padding */
 	double group_ns[SAMPLE_GROUPS]; /* decode steps */
-	struct sample_rows rows;	/* decode, all layers */
+	struct sample_rows rows;        /* decode, all layers */
 	struct sample_rows prefill_rows;
 	double cells_rejected, cells_lost, bad_steps, kernels;
 	unsigned n_layers;
@@ -74,23 +74,23 @@ struct sample_window {	 /* kernel records since the last interval */
 };
 
 struct sample {
-	double time;	   /* unix seconds */
-	double now_ns;	   /* CLOCK_MONOTONIC */
+	double time;       /* unix seconds */
+	double now_ns;     /* CLOCK_MONOTONIC */
 	double interval_s; /* since the previous sample, > 0 */
 
 	bool have_requests;
-	double waiting, streaming;		      /* generation */
-	double started, completed, aborted, events;   /* totals */
-	double d_started, d_events;		      /* in the interval */
+	double waiting, streaming;                       /* generation */
+	double started, completed, aborted, events;      /* totals */
+	double d_started, d_events;                      /* in the interval */
 	const struct sample_hist *ttft, *gap, *duration; /* or NULL */
 
-	bool have_agent;	/* counters of a live agent */
-	double d_decode_steps;	/* in the interval, from the counters */
+	bool have_agent;       /* counters of a live agent */
+	double d_decode_steps; /* in the interval, from the counters */
 	double d_eager_steps;
 	double d_padded_tokens;
-	double overhead;	/* ratio; NAN unknown */
+	double overhead; /* ratio; NAN unknown */
 
-	bool have_window;	      /* window holds data, maybe old */
+	bool have_window;             /* window holds data, maybe old */
 	struct sample_window *window; /* borrowed for the call */
 
 	bool have_dram; /* bytes per second, all GPUs */
@@ -99,12 +99,13 @@ struct sample {
 	double peak_bw;
 
 	bool have_scrape;
-	double running, queued;	     /* NAN: not exported */
-	double d_generated_tokens;   /* in the interval; NAN unknown */
+	double running, queued;    /* NAN: not exported */
+	double d_generated_tokens; /* in the interval; NAN unknown */
 	double scrape_age_s;
 
 	double gpus; /* GPUs that hold the model, >= 1 */
-	const uint32_t *expert_rows; /* [n_layers][experts] last minute, or NULL */
+	const uint32_t
+		*expert_rows; /* [n_layers][experts] last minute, or NULL */
 };
 
 #endif

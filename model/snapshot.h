@@ -26,8 +26,14 @@ enum histogram_id {
 };
 
 enum metric_unit {
-	UNIT_NONE, UNIT_SECONDS, UNIT_BYTES, UNIT_BYTES_PER_SECOND,
-	UNIT_RATIO, UNIT_PER_SECOND, UNIT_COUNT, UNIT_USD
+	UNIT_NONE,
+	UNIT_SECONDS,
+	UNIT_BYTES,
+	UNIT_BYTES_PER_SECOND,
+	UNIT_RATIO,
+	UNIT_PER_SECOND,
+	UNIT_COUNT,
+	UNIT_USD
 };
 enum metric_kind { KIND_GAUGE, KIND_COUNTER };
 
@@ -41,8 +47,13 @@ extern const struct metric_info histogram_info[HISTOGRAMS];
 
 enum regime {
 	REGIME_UNKNOWN, /* not enough evidence yet; JSON null */
-	REGIME_IDLE, REGIME_PREFILL, REGIME_COMPUTE, REGIME_KV,
-	REGIME_SOLO, REGIME_VALLEY, REGIME_SHARED,
+	REGIME_IDLE,
+	REGIME_PREFILL,
+	REGIME_COMPUTE,
+	REGIME_KV,
+	REGIME_SOLO,
+	REGIME_VALLEY,
+	REGIME_SHARED,
 	REGIMES
 };
 enum side { SIDE_NONE, SIDE_NEAR, SIDE_FAR };
@@ -81,7 +92,7 @@ struct snapshot_class {
 struct snapshot_rank {
 	int32_t pid;
 	uint32_t rank;
-	char agent[24];	 /* "idle", "window", "disabled", "absent", ... */
+	char agent[24];  /* "idle", "window", "disabled", "absent", ... */
 	char reason[96]; /* why disabled, for people */
 	char gpu[48];
 	int32_t gpu_index; /* -1 unknown */
@@ -93,7 +104,7 @@ struct finding {
 	char rule[32]; /* stable id: "valley_near" */
 	enum severity severity;
 	struct value gain; /* predicted cost ratio saved, 0..1 */
-	char text[200];	   /* one plain sentence */
+	char text[200];    /* one plain sentence */
 	struct {
 		char key[32];
 		double v;
@@ -103,9 +114,9 @@ struct finding {
 
 enum tier_state { TIER_OFF, TIER_MISSING, TIER_OK };
 struct snapshot_tier {
-	char name[4];	 /* "T0", "T1", "T2", "T3", "C" */
+	char name[4]; /* "T0", "T1", "T2", "T3", "C" */
 	enum tier_state state;
-	char what[64];	 /* "requests in flight, from the kernel (K)" */
+	char what[64];    /* "requests in flight, from the kernel (K)" */
 	char remedy[160]; /* the command or setting that would enable it */
 };
 
@@ -116,17 +127,17 @@ struct snapshot_health {
 	uint64_t windows;
 	struct value window_age_seconds; /* since the newest window's end */
 	char rows_method[16]; /* "sampled", "exact", "inferred", "off", "" */
-	char rung[48];	      /* request source in use */
+	char rung[48];        /* request source in use */
 	bool target_gone;
 	double target_gone_seconds; /* unix time of the loss */
-	char message[160];	    /* newest line for the message bar */
+	char message[160];          /* newest line for the message bar */
 };
 
 struct snapshot_target {
 	int32_t pid;
 	char engine[16], engine_version[24];
 	char model[96];
-	char config_origin[128]; /* where the shape came from */
+	char config_origin[128];             /* where the shape came from */
 	uint32_t experts, top_k, moe_layers; /* 0 unknown */
 	char quant[32];
 	uint16_t port; /* 0 unknown */
@@ -138,9 +149,9 @@ struct snapshot_target {
 };
 
 struct snapshot {
-	double time;	   /* unix seconds */
+	double time; /* unix seconds */
 	double interval_s;
-	double uptime_s;   /* since moetop attached */
+	double uptime_s; /* since moetop attached */
 	uint64_t sequence;
 	struct snapshot_target target;
 	enum regime regime;

@@ -17,7 +17,7 @@ enum value_source {
 	SOURCE_MEASURED,
 	SOURCE_INFERRED, /* derived from other measurements */
 	SOURCE_MODELLED, /* a formula with an assumption */
-	SOURCE_SCRAPED,	 /* the engine's own claim */
+	SOURCE_SCRAPED,  /* the engine's own claim */
 	SOURCES
 };
 

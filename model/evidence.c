@@ -1,0 +1,342 @@
+#include "model/state.h"
+#include "model/valley.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The load differs when a signal is off by more than this. */
+#define CHANGE_RATIO 1.5
+#define PADDED_CHANGE_RATIO 2.0 /* captured sizes are up to 2x apart */
+#define STEADY_RATIO 1.2
+#define SCALE_MAX 64.0
+/* A histogram near one row, or near all experts, says little about skew. */
+#define SKEW_TOKENS_MIN 2.0
+#define SKEW_COVERAGE_MAX 0.97
+
+static double ratio_apart(double a, double b)
+{
+	return a > 0 && b > 0 ? fmax(a / b, b / a) : NAN;
+}
+
+/* ---- the load --------------------------------------------------------- */
+
+static double steps_in(const struct sample *in)
+{
+	double n = in->d_decode_steps + in->d_eager_steps;
+
+	return in->have_agent && n >= 0 ? n : NAN;
+}
+
+static void load_read(const struct sample *in, struct load *l)
+{
+	*l = (struct load){ .now_ns = in->now_ns,
+			    .in_flight = NAN,
+			    .streaming = NAN,
+			    .padded = NAN,
+			    .running = NAN,
+			    .tokens = NAN,
+			    .source = SOURCE_INFERRED };
+	if (in->have_requests) {
+		l->in_flight = fmax(in->waiting + in->streaming, 0);
+		l->streaming = fmax(in->streaming, 0);
+	}
+	if (in->have_agent && in->d_decode_steps > 0 && in->d_padded_tokens > 0)
+		l->padded = in->d_padded_tokens / in->d_decode_steps;
+	if (in->have_scrape)
+		l->running = in->running;
+
+	if (l->in_flight >= 0.5) {
+		l->tokens = l->streaming;
+		/* Clients that do not stream count as waiting to the end. */
+		if (l->padded > 2 * fmax(l->streaming, 1))
+			l->tokens = fmin(l->in_flight, l->padded);
+	} else if (l->padded > 0) {
+		l->tokens = l->padded;
+	} else if (l->running > 0) {
+		l->tokens = l->running;
+		l->source = SOURCE_SCRAPED;
+	}
+	if (l->tokens < 0.5)
+		l->tokens = NAN;
+}
+
+static bool load_differs(const struct load *a, const struct load *b)
+{
+	if (a->in_flight > 0 && b->in_flight > 0)
+		return ratio_apart(a->in_flight, b->in_flight) > CHANGE_RATIO &&
+		       ratio_apart(a->streaming, b->streaming) > CHANGE_RATIO;
+	if (a->padded > 0 && b->padded > 0)
+		return ratio_apart(a->padded, b->padded) > PADDED_CHANGE_RATIO;
+	return ratio_apart(a->running, b->running) > CHANGE_RATIO;
+}
+
+static void load_remember(struct model *m, const struct load *l)
+{
+	m->history[m->n_history++ % LOAD_HISTORY] = *l;
+}
+
+/*
+ * Which load does a window of this length and B belong to?  Of those about its
+ * time, the one whose tokens are nearest to B.  spread is how far they lie
+ * apart: a window over a change belongs to none of them.
+ */
+static void load_of_window(const struct model *m, double start_ns,
+			   double end_ns, double slack_ns, double tokens,
+			   struct load *best, double *spread)
+{
+	unsigned long n =
+		m->n_history < LOAD_HISTORY ? m->n_history : LOAD_HISTORY;
+	double low = INFINITY, high = 0, off = INFINITY;
+
+	*best = m->history[(m->n_history - 1) % LOAD_HISTORY];
+	for (unsigned long i = 0; i < n; i++) {
+		const struct load *l =
+			&m->history[(m->n_history - 1 - i) % LOAD_HISTORY];
+		double apart = ratio_apart(l->tokens, tokens);
+
+		if (l->now_ns < start_ns - slack_ns ||
+		    l->now_ns > end_ns + slack_ns || !(l->tokens > 0))
+			continue;
+		low = fmin(low, l->tokens);
+		high = fmax(high, l->tokens);
+		if (apart < off) {
+			off = apart;
+			*best = *l;
+		}
+	}
+	*spread = high > 0 ? high / low : 1;
+}
+
+/* ---- windows ---------------------------------------------------------- */
+
+static double window_tokens(const struct sample_window *w,
+			    const struct arch *arch)
+{
+	double k = arch ? arch->top_k : 0;
+
+	if (w->rows.cells > 0 && k > 0)
+		return w->rows.rows / (k * w->rows.cells);
+	return NAN;
+}
+
+static void learn_skew(struct model *m, const struct arch *arch, double tokens)
+{
+	const struct sample_rows *r = &m->window.rows;
+	double e = r->cells > 0 ? r->experts / r->cells : 0;
+	double active = r->cells > 0 ? r->active / r->cells : 0;
+
+	if (!(tokens >= SKEW_TOKENS_MIN) || active > SKEW_COVERAGE_MAX * e)
+		return;
+	m->skew = valley_skew(e, arch->top_k, tokens, active);
+	m->have_skew = true;
+}
+
+static void window_take(struct model *m, const struct sample *in,
+			const struct arch *arch)
+{
+	const struct sample_window *w = in->window;
+	double tokens, spread;
+
+	m->window = *w;
+	m->have_window = true;
+	m->window_ns = w->end_ns > 0 ? w->end_ns : in->now_ns;
+	tokens = window_tokens(w, arch);
+	load_of_window(m, m->window_ns - w->wall_ns, m->window_ns,
+		       in->interval_s * 1e9, tokens, &m->window_load, &spread);
+	m->tokens_scale = 1;
+	m->window_mixed = false;
+	if (ratio_apart(m->window_load.tokens, tokens) > CHANGE_RATIO) {
+		if (spread > STEADY_RATIO)
+			m->window_mixed = true;
+		else
+			m->tokens_scale =
+				fmin(fmax(tokens / m->window_load.tokens,
+					  1 / SCALE_MAX),
+				     SCALE_MAX);
+	}
+	if (tokens > 0 && !m->window_mixed)
+		learn_skew(m, arch, tokens);
+}
+
+static bool window_is_new(const struct model *m, const struct sample *in)
+{
+	const struct sample_window *w = in->window;
+
+	if (!in->have_window || !w || !(w->windows > 0))
+		return false;
+	if (m->have_window && w->end_ns > 0 && w->end_ns == m->window.end_ns)
+		return false;
+	return w->steps[0] + w->steps[1] > 0 || w->rows.cells > 0 ||
+	       w->wall_ns > 0;
+}
+
+static void judge_window(struct model *m, const struct sample *in,
+			 struct evidence *e)
+{
+	double age_s = (in->now_ns - m->window_ns) / 1e9;
+	bool differs;
+
+	if (!m->have_window)
+		return;
+	e->have_rows = m->window.rows.cells > 0;
+	e->fresh = age_s <= WINDOW_STALE_S;
+	differs = load_differs(&m->window_load, &e->load);
+	e->agrees = e->fresh && !differs;
+	e->classify = e->agrees && !m->window_mixed;
+	e->load_changed = differs && !m->was_disagreeing;
+	m->was_disagreeing = differs;
+}
+
+/* ---- steps ------------------------------------------------------------ */
+
+static void find_steps(const struct model *m, const struct sample *in,
+		       struct evidence *e)
+{
+	const double *w = m->window.steps;
+	double decode = in->d_decode_steps, share = 1;
+
+	if (!isfinite(steps_in(in)) || !(in->interval_s > 0))
+		return;
+	/* All eager: the window knows how many of them are decode steps. */
+	if (m->have_window && w[0] + w[1] > 0)
+		share = w[0] / (w[0] + w[1]);
+	if (decode <= 0)
+		decode = in->d_eager_steps * share;
+	e->steps_per_s = value_make(decode / in->interval_s, SOURCE_MEASURED);
+	e->forward_per_s =
+		value_make(steps_in(in) / in->interval_s, SOURCE_MEASURED);
+}
+
+static void find_step_time(const struct model *m, const struct sample *in,
+			   struct evidence *e)
+{
+	const struct sample_window *w = &m->window;
+	bool measured = m->have_window && w->steps[0] > 0 && w->step_ns[0] > 0;
+	double rate = e->forward_per_s.v;
+
+	if (measured)
+		e->step_s = value_make(w->step_ns[0] / w->steps[0] / 1e9,
+				       SOURCE_MEASURED);
+	if (measured && e->agrees)
+		return;
+	if (value_known(e->forward_per_s) && rate > 0 &&
+	    !(e->load.in_flight < 0.5) && !(in->interval_s * rate < 1))
+		e->step_s = value_make(1 / rate, SOURCE_INFERRED);
+	else if (measured)
+		e->step_s.state = VALUE_STALE;
+}
+
+/* ---- prefill ---------------------------------------------------------- */
+
+/* Part of a prefill step's time that prompts take, when decoding streams ride
+ * along in it. */
+static double prompt_part(const struct model *m, const struct sample *in)
+{
+	const struct sample_window *w = &m->window;
+	double streams = m->window_load.streaming;
+	double tokens = w->steps[1] > 0 ? w->tokens[1] / w->steps[1] : 0;
+
+	if (!in->have_requests || !(streams >= 0) || tokens <= 0)
+		return 1;
+	return fmin(fmax(1 - streams / tokens, 0), 1);
+}
+
+static void find_prefill(struct model *m, const struct sample *in,
+			 struct evidence *e)
+{
+	const struct sample_window *w = &m->window;
+	double all = w->step_ns[0] + w->step_ns[1];
+	bool eager = in->have_agent && in->d_eager_steps > 0 &&
+		     !(in->d_decode_steps > 0);
+	bool only = eager && e->load.in_flight >= 0.5 &&
+		    e->load.streaming < 0.5 && !e->classify;
+
+	if (m->have_window)
+		e->prefill = value_ratio(w->step_ns[1] * prompt_part(m, in),
+					 all, SOURCE_MEASURED);
+	if (e->classify && value_known(e->prefill))
+		e->prefill_now = e->prefill.v;
+	/* No request waits for its first token: whatever the window saw of
+	 * prompts is over. */
+	if (in->have_requests && in->waiting < 0.5)
+		e->prefill_now = 0;
+	/* Steps run, nobody has got a token yet, twice in a row. */
+	m->prefill_only_s = only ? m->prefill_only_s + in->interval_s : 0;
+	if (only && m->prefill_only_s > in->interval_s)
+		e->prefill_now = 1;
+}
+
+/* ---- experts ---------------------------------------------------------- */
+
+static void predict_active(const struct model *m, const struct arch *arch,
+			   struct evidence *e)
+{
+	double a = m->have_skew ? m->skew : VALLEY_SKEW_UNIFORM;
+	double b = e->tokens.v;
+
+	if (!arch || !arch_is_moe(arch) || !value_known(e->tokens))
+		return;
+	e->active = valley_skewed_active(arch->experts, arch->top_k, a, b);
+	e->single = valley_skewed_single(arch->experts, arch->top_k, a, b);
+	e->active_source = SOURCE_MODELLED;
+	e->have_active = true;
+}
+
+static void find_experts(const struct model *m, const struct arch *arch,
+			 struct evidence *e)
+{
+	const struct sample_window *w = &m->window;
+	double load = e->load.tokens * (m->have_window ? m->tokens_scale : 1);
+	double measured = window_tokens(w, arch);
+
+	e->expert_s = NAN;
+	e->attention = NAN;
+	if (e->classify && measured > 0)
+		e->tokens = value_make(measured, SOURCE_MEASURED);
+	else if (load > 0)
+		e->tokens = value_make(load, e->load.source);
+	else if (e->fresh && measured > 0)
+		e->tokens = value_make(measured, SOURCE_MEASURED);
+	if (e->classify && w->steps[0] > 0 && w->step_ns[0] > 0) {
+		e->attention = w->group_ns[GROUP_OF_ATTENTION] / w->step_ns[0];
+		e->expert_s = w->group_ns[GROUP_OF_EXPERTS] / w->steps[0] / 1e9;
+	}
+	if (e->classify && e->have_rows) {
+		e->active = w->rows.active / w->rows.cells;
+		e->single = w->rows.single / w->rows.cells;
+		e->active_source = SOURCE_MEASURED;
+		e->have_active = true;
+	} else {
+		predict_active(m, arch, e);
+	}
+}
+
+static bool is_idle(const struct sample *in, const struct load *l)
+{
+	double steps = steps_in(in);
+
+	if (l->in_flight >= 0.5)
+		return false;
+	if (isfinite(steps))
+		return steps < 0.5;
+	if (in->have_requests)
+		return true;
+	return in->have_scrape && in->running <= 0 && !(in->queued > 0);
+}
+
+void evidence_find(struct model *m, const struct sample *in,
+		   const struct arch *arch, struct evidence *e)
+{
+	*e = (struct evidence){ .prefill_now = 0, .expert_s = NAN };
+	load_read(in, &e->load);
+	load_remember(m, &e->load);
+	e->idle = is_idle(in, &e->load);
+	e->new_window = window_is_new(m, in);
+	if (e->new_window)
+		window_take(m, in, arch);
+	judge_window(m, in, e);
+	find_steps(m, in, e);
+	find_step_time(m, in, e);
+	find_prefill(m, in, e);
+	find_experts(m, arch, e);
+}

@@ -1,0 +1,293 @@
+#include "model/state.h"
+#include "model/valley.h"
+
+#include <math.h>
+
+#define EXIT_SINGLE_RATIO 0.1 /* s1 here: the valley is behind */
+/* Attention kernels do more than read the cache, so their share is an upper
+ * bound of sigma_KV; it is used only where it dominates the step. */
+#define KV_BOUND_MIN 0.5
+/* The counters see prompts, too: with more of them the quotient says nothing
+ * about decode steps. */
+#define PREFILL_NEGLIGIBLE 0.1
+
+/* ---- economics -------------------------------------------------------- */
+
+static void find_exit(const struct model *m, const struct evidence *e,
+		      const struct arch *arch, struct figures *f)
+{
+	double a = m->have_skew ? m->skew : VALLEY_SKEW_UNIFORM;
+	double fixed_s, there_s, now = e->tokens.v;
+	struct step_cost there;
+
+	if (arch->top_k >= arch->experts)
+		return;
+	f->exit_tokens = valley_batch_at(arch->experts, arch->top_k, a,
+					 EXIT_SINGLE_RATIO);
+	if (!f->have_shares || f->exit_tokens <= now || !(now > 0))
+		return;
+	economics_cost(arch, f->exit_tokens,
+		       valley_skewed_active(arch->experts, arch->top_k, a,
+					    f->exit_tokens),
+		       0, &there);
+	fixed_s = fmax(
+		0, f->step_s - economics_step_seconds(&f->cost, &f->machine));
+	there_s = fixed_s + economics_step_seconds(&there, &f->machine);
+	f->exit_cost_ratio = (there_s / f->exit_tokens) / (f->step_s / now);
+}
+
+void figures_find(const struct model *m, const struct sample *in,
+		  const struct evidence *e, const struct arch *arch,
+		  const struct gpu *gpu, struct figures *f)
+{
+	*f = (struct figures){ .source = SOURCE_INFERRED };
+	economics_machine(gpu, in->gpus, in->have_peak ? in->peak_bw : 0,
+			  arch ? arch->compute : COMPUTE_BF16, &f->machine);
+	if (!arch || !arch_is_moe(arch) || !e->have_active ||
+	    !(arch->expert_bytes > 0))
+		return;
+	economics_cost(arch, e->tokens.v, e->active, 0, &f->cost);
+	f->have_cost = true;
+	f->source = source_weaker(f->source, e->active_source);
+	f->step_s = e->step_s.state == VALUE_OK ? e->step_s.v : 0;
+	if (!(f->step_s > 0)) {
+		f->step_s = economics_step_seconds(&f->cost, &f->machine);
+		f->source = SOURCE_MODELLED;
+	}
+	f->have_shares =
+		economics_shares(&f->cost, &f->machine,
+				 value_ratio(e->single, e->active, f->source).v,
+				 f->step_s, e->expert_s, &f->shares);
+	if (e->attention > KV_BOUND_MIN) {
+		f->shares.kv = fmin(e->attention, 1);
+		f->shares.gain = fmax(0, 1 - f->shares.expert - f->shares.kv -
+						 f->shares.compute);
+	}
+	find_exit(m, e, arch, f);
+}
+
+/* ---- metrics ---------------------------------------------------------- */
+
+static void put(struct snapshot *out, enum metric_id id, struct value v)
+{
+	out->metrics[id] = v;
+}
+
+static struct value aged(struct value v, bool stale)
+{
+	if (stale && v.state == VALUE_OK)
+		v.state = VALUE_STALE;
+	return v;
+}
+
+static void put_requests(const struct sample *in, const struct evidence *e,
+			 struct snapshot *out)
+{
+	const enum value_source s = SOURCE_MEASURED;
+
+	if (in->have_requests) {
+		put(out, METRIC_IN_FLIGHT, value_make(e->load.in_flight, s));
+		put(out, METRIC_WAITING, value_make(in->waiting, s));
+		put(out, METRIC_STARTED, value_make(in->started, s));
+		put(out, METRIC_COMPLETED, value_make(in->completed, s));
+		put(out, METRIC_ABORTED, value_make(in->aborted, s));
+		put(out, METRIC_ARRIVALS,
+		    value_ratio(in->d_started, in->interval_s, s));
+		put(out, METRIC_EVENTS,
+		    value_ratio(in->d_events, in->interval_s, s));
+	}
+	if (in->have_scrape) {
+		put(out, METRIC_SCRAPED_RUNNING,
+		    value_make(in->running, SOURCE_SCRAPED));
+		put(out, METRIC_SCRAPED_WAITING,
+		    value_make(in->queued, SOURCE_SCRAPED));
+	}
+	if (in->have_agent)
+		put(out, METRIC_OVERHEAD, value_make(in->overhead, s));
+}
+
+/* Sums over the cells of the window, or one expected cell. */
+static void put_rows(const struct model *m, const struct sample *in,
+		     const struct evidence *e, const struct arch *arch,
+		     struct snapshot *out)
+{
+	static const enum metric_id ids[] = {
+		METRIC_ROWS,
+		METRIC_ACTIVE_EXPERTS,
+		METRIC_SINGLE_ROW_EXPERTS,
+		METRIC_COVERAGE,
+		METRIC_FRAGMENTATION,
+		METRIC_ROWS_PER_ACTIVE,
+		METRIC_SINGLE_ROW,
+		METRIC_VALLEY_INDEX,
+	};
+	struct sample_rows r = m->window.rows;
+	enum value_source s = SOURCE_MEASURED;
+	bool stale = !e->agrees || e->idle;
+	struct row_ratios q;
+
+	if (!e->have_rows) {
+		r = (struct sample_rows){ 0 };
+		s = SOURCE_MODELLED;
+		stale = false;
+	}
+	if (!e->have_rows && e->have_active && !e->idle)
+		r = (struct sample_rows){ .cells = 1,
+					  .rows = e->tokens.v * arch->top_k,
+					  .active = e->active,
+					  .single = e->single,
+					  .experts = arch->experts };
+	rows_ratios(&r, s, &q);
+	put(out, METRIC_ROWS, rows_mean(&r, r.rows, s));
+	put(out, METRIC_ACTIVE_EXPERTS, rows_mean(&r, r.active, s));
+	put(out, METRIC_SINGLE_ROW_EXPERTS, rows_mean(&r, r.single, s));
+	put(out, METRIC_COVERAGE, q.coverage);
+	put(out, METRIC_FRAGMENTATION, q.fragmentation);
+	put(out, METRIC_ROWS_PER_ACTIVE, q.per_active);
+	put(out, METRIC_SINGLE_ROW, q.single);
+	put(out, METRIC_VALLEY_INDEX, q.valley);
+	for (unsigned i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		struct value *v = &out->metrics[ids[i]];
+
+		*v = aged(*v, stale);
+		if (v->state == VALUE_NO_DATA && in->have_agent &&
+		    !m->have_window)
+			v->state = VALUE_WARMING;
+	}
+}
+
+static void put_steps(const struct model *m, const struct sample *in,
+		      const struct evidence *e, struct snapshot *out)
+{
+	const struct sample_window *w = &m->window;
+	struct value tokens = value_make(NAN, SOURCE_SCRAPED);
+	struct value busy = value_make(NAN, SOURCE_MEASURED);
+	bool stale = !e->agrees || e->idle;
+
+	put(out, METRIC_TOKENS_PER_STEP, aged(e->tokens, e->idle));
+	put(out, METRIC_STEPS, e->steps_per_s);
+	put(out, METRIC_STEP_SECONDS, aged(e->step_s, e->idle));
+	if (value_known(e->forward_per_s) && e->forward_per_s.v <= 0)
+		tokens = value_make(0, SOURCE_MEASURED);
+	else if (value_known(e->forward_per_s) && value_known(e->tokens))
+		tokens = value_make(e->tokens.v * e->forward_per_s.v,
+				    e->tokens.source);
+	else if (in->have_scrape)
+		tokens = value_ratio(in->d_generated_tokens, in->interval_s,
+				     SOURCE_SCRAPED);
+	put(out, METRIC_TOKENS, tokens);
+
+	put(out, METRIC_PREFILL_SHARE, aged(e->prefill, stale));
+	if (m->have_window)
+		busy = aged(
+			value_ratio(w->busy_ns, w->wall_ns, SOURCE_MEASURED),
+			stale);
+	if (e->idle && value_known(e->forward_per_s))
+		busy = value_make(0, SOURCE_INFERRED);
+	put(out, METRIC_BUSY, busy);
+}
+
+static void put_shares(const struct evidence *e, const struct figures *f,
+		       struct snapshot *out)
+{
+	bool kv = f->cost.kv_bytes > 0 || f->shares.kv > 0;
+
+	if (!f->have_shares)
+		return;
+	put(out, METRIC_MARGINAL_GAIN,
+	    aged(value_make(f->shares.gain, f->source), e->idle));
+	put(out, METRIC_EXPERT_SHARE,
+	    aged(value_make(f->shares.expert, f->source), e->idle));
+	put(out, METRIC_KV_SHARE,
+	    aged(value_make(kv ? f->shares.kv : NAN, f->source), e->idle));
+	if (f->machine.flops > 0)
+		put(out, METRIC_COMPUTE_SHARE,
+		    aged(value_make(f->shares.compute, f->source), e->idle));
+}
+
+static void put_bandwidth(const struct sample *in, const struct evidence *e,
+			  const struct arch *arch, const struct figures *f,
+			  struct snapshot *out)
+{
+	struct value tokens = out->metrics[METRIC_TOKENS];
+	double needed =
+		f->cost.routed_bytes + f->cost.dense_bytes + f->cost.kv_bytes;
+	double dram = in->dram_read + in->dram_write;
+
+	if (in->have_dram) {
+		const enum value_source s = SOURCE_MEASURED;
+
+		put(out, METRIC_DRAM_READ, value_make(in->dram_read, s));
+		put(out, METRIC_DRAM_WRITE, value_make(in->dram_write, s));
+		put(out, METRIC_TENSOR_ACTIVE,
+		    value_make(in->tensor_active, s));
+		put(out, METRIC_MBU, value_ratio(dram, f->machine.bw, s));
+	}
+	if (f->have_cost)
+		put(out, METRIC_USEFUL_MBU,
+		    aged(value_ratio(needed, f->step_s * f->machine.bw,
+				     f->source),
+			 e->idle));
+	if (f->have_cost && in->have_dram && value_known(e->forward_per_s) &&
+	    e->prefill_now < PREFILL_NEGLIGIBLE)
+		put(out, METRIC_READ_AMPLIFICATION,
+		    value_ratio(dram, needed * e->forward_per_s.v, f->source));
+	if (arch && value_known(tokens))
+		put(out, METRIC_MFU,
+		    value_ratio(tokens.v * arch_flops_per_token(arch),
+				f->machine.flops, tokens.source));
+}
+
+static void put_model(const struct model *m, const struct sample *in,
+		      const struct arch *arch, const struct figures *f,
+		      struct snapshot *out)
+{
+	struct value tokens = out->metrics[METRIC_TOKENS];
+	double sum = 0, n = 0, floor;
+
+	if (value_known(tokens) && tokens.v > 0 && m->settings.gpu_price > 0)
+		put(out, METRIC_COST,
+		    value_make(economics_usd_per_mtok(fmax(in->gpus, 1),
+						      m->settings.gpu_price,
+						      tokens.v),
+			       tokens.source));
+	if (!arch || !arch_is_moe(arch))
+		return;
+	floor = valley_floor(arch->experts, arch->top_k);
+	put(out, METRIC_VALLEY_FLOOR,
+	    value_make(floor > 0 ? floor : NAN, SOURCE_MODELLED));
+	if (f->machine.flops > 0 && arch->expert_params > 0 &&
+	    arch->expert_bytes > 0)
+		put(out, METRIC_RIDGE_ROWS,
+		    value_make(
+			    economics_ridge_rows(&f->machine,
+						 arch->expert_bytes /
+							 arch->expert_params),
+			    SOURCE_MODELLED));
+	for (unsigned l = 0; in->expert_rows && l < m->window.n_layers; l++) {
+		double n2 = rows_effective_experts(
+			in->expert_rows + (size_t)l * arch->experts,
+			arch->experts);
+
+		if (isfinite(n2)) {
+			sum += n2;
+			n += 1;
+		}
+	}
+	put(out, METRIC_EFFECTIVE_EXPERTS,
+	    value_ratio(sum, n, SOURCE_MEASURED));
+}
+
+void figures_metrics(const struct model *m, const struct sample *in,
+		     const struct evidence *e, const struct arch *arch,
+		     const struct figures *f, struct snapshot *out)
+{
+	for (unsigned i = 0; i < METRICS; i++)
+		out->metrics[i] = (struct value){ 0 };
+	put_requests(in, e, out);
+	put_rows(m, in, e, arch, out);
+	put_steps(m, in, e, out);
+	put_shares(e, f, out);
+	put_bandwidth(in, e, arch, f, out);
+	put_model(m, in, arch, f, out);
+}

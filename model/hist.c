@@ -1,0 +1,38 @@
+#include "model/hist.h"
+
+#include <math.h>
+
+double hist_quantile(const struct sample_hist *h, double q)
+{
+	unsigned n = h->n < SAMPLE_HIST_BUCKETS ? h->n : SAMPLE_HIST_BUCKETS;
+	double total = 0, below = 0, want, lower = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		total += (double)h->buckets[i];
+	if (total <= 0)
+		return NAN;
+	want = fmin(fmax(q, 0), 1) * total;
+	for (unsigned i = 0; i < n; i++) {
+		double in = (double)h->buckets[i];
+
+		if (in > 0 && below + in >= want)
+			return lower +
+			       (h->upper[i] - lower) * (want - below) / in;
+		below += in;
+		lower = h->upper[i];
+	}
+	return lower;
+}
+
+void hist_view(const struct sample_hist *h, enum value_source source,
+	       struct snapshot_hist *out)
+{
+	*out = (struct snapshot_hist){ 0 };
+	if (!h)
+		return;
+	out->count = value_make((double)h->count, source);
+	out->sum = value_make(h->sum, source);
+	out->p50 = value_make(hist_quantile(h, 0.5), source);
+	out->p90 = value_make(hist_quantile(h, 0.9), source);
+	out->p99 = value_make(hist_quantile(h, 0.99), source);
+}

@@ -1,0 +1,123 @@
+#include "model/findings.h"
+#include "model/hist.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define INTERVAL_MIN_S 1e-3
+
+struct model *model_new(const struct model_settings *s)
+{
+	struct model *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	if (s)
+		m->settings = *s;
+	m->tokens_scale = 1;
+	return m;
+}
+
+void model_free(struct model *m)
+{
+	free(m);
+}
+
+/* Weight: the interval, as far as steps ran in it. */
+static void gather(const struct model *m, const struct sample *in,
+		   const struct evidence *e, const struct figures *f,
+		   struct regime_evidence *r)
+{
+	*r = (struct regime_evidence){
+		.dt_s = in->interval_s,
+		.idle = e->idle,
+		.busy = NAN,
+		.restart = e->load_changed,
+		.have_shares = f->have_shares,
+		.expert = f->shares.expert,
+		.kv = f->shares.kv,
+		.compute = f->shares.compute,
+		.prefill = e->prefill_now,
+		.single = e->active > 0 ? e->single / e->active : 0,
+		.tokens = e->tokens.v,
+		.modelled = e->active_source != SOURCE_MEASURED,
+	};
+	if (e->idle)
+		return;
+	if (e->new_window) {
+		r->sampled_active = m->window.rows.active;
+		if (m->window.wall_ns > 0 && !(e->load.in_flight >= 0.5))
+			r->busy = m->window.busy_ns / m->window.wall_ns;
+	}
+	if (value_known(e->tokens) && e->tokens.v > 0)
+		r->weight = in->interval_s;
+	else if (e->prefill_now > 0)
+		r->weight = in->interval_s, r->tokens = 1;
+}
+
+static enum value_source regime_source(const struct snapshot *out,
+				       const struct evidence *e)
+{
+	switch (out->regime) {
+	case REGIME_IDLE:
+		return SOURCE_MEASURED;
+	case REGIME_SOLO:
+		return e->tokens.source;
+	default:
+		return e->active_source;
+	}
+}
+
+static void classify(struct model *m, const struct sample *in,
+		     const struct evidence *e, const struct figures *f,
+		     struct snapshot *out)
+{
+	struct regime_evidence r;
+
+	gather(m, in, e, f, &r);
+	out->regime = regime_update(&m->regime, &r);
+	out->side = regime_side(&m->regime);
+	out->regime_source = regime_source(out, e);
+}
+
+static void fill_hists(const struct sample *in, struct snapshot *out)
+{
+	const struct sample_hist *h[HISTOGRAMS] = {
+		[HISTOGRAM_TTFT] = in->ttft,
+		[HISTOGRAM_EVENT_GAP] = in->gap,
+		[HISTOGRAM_DURATION] = in->duration,
+	};
+
+	for (unsigned i = 0; i < HISTOGRAMS; i++)
+		hist_view(in->have_requests ? h[i] : NULL, SOURCE_MEASURED,
+			  &out->hists[i]);
+}
+
+void model_update(struct model *m, const struct sample *given,
+		  const struct arch *arch, const struct gpu *gpu,
+		  struct snapshot *out)
+{
+	struct sample in = *given;
+	struct evidence e;
+	struct figures f;
+
+	if (!(in.interval_s >= INTERVAL_MIN_S) || !isfinite(in.interval_s))
+		in.interval_s = INTERVAL_MIN_S;
+	if (!(in.gpus >= 1) || !isfinite(in.gpus))
+		in.gpus = 1;
+	if (!m->started)
+		m->start_time = in.time;
+	m->started = true;
+	out->time = in.time;
+	out->interval_s = given->interval_s;
+	out->uptime_s = fmax(0, in.time - m->start_time);
+	out->sequence = ++m->sequence;
+	evidence_find(m, &in, arch, &e);
+	figures_find(m, &in, &e, arch, gpu, &f);
+	figures_metrics(m, &in, &e, arch, &f, out);
+	tables_fill(m, &e, out);
+	fill_hists(&in, out);
+	classify(m, &in, &e, &f, out);
+	findings_fill(m, &e, &f, out);
+	verdict_fill(&e, &f, arch, out);
+}

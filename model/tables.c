@@ -1,0 +1,120 @@
+#include "model/state.h"
+
+#include <math.h>
+#include <string.h>
+
+static struct value per_step(double ns, double steps, bool stale)
+{
+	struct value v = value_ratio(ns / 1e9, steps, SOURCE_MEASURED);
+
+	if (stale && v.state == VALUE_OK)
+		v.state = VALUE_STALE;
+	return v;
+}
+
+static void fill_layer(const struct sample_layer *in, double all_ns, bool stale,
+		       struct snapshot_layer *out)
+{
+	const struct sample_rows *r = &in->rows;
+	double layer_ns = in->block_ns + in->before_ns;
+	struct row_ratios q;
+
+	rows_ratios(r, SOURCE_MEASURED, &q);
+	*out = (struct snapshot_layer){
+		.seconds_per_step = per_step(layer_ns, in->steps, stale),
+		.expert_seconds_per_step = per_step(
+			in->group_ns[GROUP_OF_EXPERTS], in->steps, stale),
+		.rows = rows_mean(r, r->rows, SOURCE_MEASURED),
+		.active_experts = rows_mean(r, r->active, SOURCE_MEASURED),
+		.single_row_experts = rows_mean(r, r->single, SOURCE_MEASURED),
+		.dram_bytes_per_step =
+			value_ratio(in->dram_bytes, in->steps, SOURCE_INFERRED),
+		.fragmentation = q.fragmentation,
+		.share = value_ratio(layer_ns, all_ns, SOURCE_MEASURED),
+	};
+	memcpy(out->backend, in->backend, sizeof(out->backend));
+	out->backend[sizeof(out->backend) - 1] = '\0';
+	if (stale) {
+		struct value *v[] = { &out->rows,
+				      &out->active_experts,
+				      &out->single_row_experts,
+				      &out->fragmentation,
+				      &out->share,
+				      &out->dram_bytes_per_step };
+
+		for (unsigned i = 0; i < sizeof(v) / sizeof(v[0]); i++)
+			if (v[i]->state == VALUE_OK)
+				v[i]->state = VALUE_STALE;
+	}
+}
+
+static void fill_layers(const struct sample_window *w, bool stale,
+			struct snapshot *out)
+{
+	unsigned n = w->n_layers < SNAPSHOT_LAYERS_MAX ? w->n_layers
+						       : SNAPSHOT_LAYERS_MAX;
+	double all_ns = 0;
+
+	for (unsigned l = 0; l < n; l++)
+		all_ns += w->layers[l].block_ns + w->layers[l].before_ns;
+	for (unsigned l = 0; l < n; l++)
+		fill_layer(&w->layers[l], all_ns, stale, &out->layers[l]);
+	out->n_layers = n;
+}
+
+static void fill_classes(const struct sample_window *w, bool stale,
+			 struct snapshot *out)
+{
+	unsigned n = w->n_classes < SNAPSHOT_CLASSES_MAX ? w->n_classes
+							 : SNAPSHOT_CLASSES_MAX;
+	double steps = w->steps[0];
+
+	for (unsigned i = 0; i < n; i++) {
+		const struct sample_class *c = &w->classes[i];
+		struct snapshot_class *o = &out->classes[i];
+
+		*o = (struct snapshot_class){
+			.group = c->group,
+			.calls_per_step =
+				per_step(c->calls * 1e9, steps, stale),
+			.seconds_per_step = per_step(c->union_ns, steps, stale),
+			.share = per_step(c->union_ns * 1e9, w->step_ns[0],
+					  stale),
+		};
+		memcpy(o->name, c->name, sizeof(o->name));
+		o->name[sizeof(o->name) - 1] = '\0';
+	}
+	out->n_classes = n;
+}
+
+/* Groups may overlap on two streams; idle is what none of them covers. */
+static void fill_groups(const struct sample_window *w, bool stale,
+			struct snapshot *out)
+{
+	double step = w->step_ns[0], sum = 0;
+
+	for (unsigned g = 0; g < SAMPLE_GROUPS; g++)
+		sum += w->group_ns[g];
+	if (sum > step)
+		step = w->step_ns[0] > 0 ? sum : 0;
+	for (unsigned g = 0; g < SAMPLE_GROUPS; g++)
+		out->group_share[g] =
+			per_step(w->group_ns[g] * 1e9, step, stale);
+	out->group_share[SAMPLE_GROUPS] =
+		per_step((step - sum) * 1e9, step, stale);
+}
+
+void tables_fill(const struct model *m, const struct evidence *e,
+		 struct snapshot *out)
+{
+	bool stale = !e->agrees || e->idle;
+
+	out->n_layers = out->n_classes = 0;
+	for (unsigned g = 0; g <= SAMPLE_GROUPS; g++)
+		out->group_share[g] = (struct value){ 0 };
+	if (!m->have_window)
+		return;
+	fill_layers(&m->window, stale, out);
+	fill_classes(&m->window, stale, out);
+	fill_groups(&m->window, stale, out);
+}

@@ -1,0 +1,149 @@
+#include "model/findings.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* "14 users", or "14 tokens per step" where requests are not seen. */
+static void say_load(const struct evidence *e, const struct snapshot *out,
+		     char *text, size_t bytes)
+{
+	struct value users = out->metrics[METRIC_IN_FLIGHT];
+
+	if (value_known(users) && users.v >= 0.5)
+		snprintf(text, bytes, "%.0f user%s", users.v,
+			 users.v < 1.5 ? "" : "s");
+	else
+		snprintf(text, bytes, "%.0f token%s per step", e->tokens.v,
+			 e->tokens.v < 1.5 ? "" : "s");
+}
+
+static void say_experts(const struct evidence *e, const struct arch *arch,
+			const char *head, struct snapshot *out)
+{
+	const char *about = e->active_source == SOURCE_MEASURED ? "" : "about ";
+	char load[48];
+
+	say_load(e, out, load, sizeof(load));
+	snprintf(out->verdict[0], sizeof(out->verdict[0]),
+		 "%s  %s read %s%.0f of %u experts per layer, %.0f %% of them "
+		 "for a single row.",
+		 head, load, about, e->active, arch->experts,
+		 e->active > 0 ? e->single / e->active * 100 : 0);
+}
+
+static void say_gain(const struct figures *f, struct snapshot *out)
+{
+	char *line = out->verdict[1];
+	int n;
+
+	if (!f->have_shares)
+		return;
+	n = snprintf(line, sizeof(out->verdict[1]),
+		     "One more request is %.0f %% free.", f->shares.gain * 100);
+	if (out->regime == REGIME_VALLEY && f->exit_tokens > 0)
+		snprintf(line + n, sizeof(out->verdict[1]) - (size_t)n,
+			 "  The valley ends near %.0f tokens per step.",
+			 f->exit_tokens);
+	if (out->regime == REGIME_SOLO && f->exit_tokens > 0)
+		snprintf(line + n, sizeof(out->verdict[1]) - (size_t)n,
+			 "  The valley lies ahead, up to about %.0f tokens per "
+			 "step.",
+			 f->exit_tokens);
+}
+
+static void say_cost(const struct figures *f, struct snapshot *out)
+{
+	struct value cost = out->metrics[METRIC_COST];
+	char *line = out->verdict[2];
+	size_t bytes = sizeof(out->verdict[2]);
+	bool ahead = f->exit_cost_ratio > 0 && f->exit_cost_ratio < 1;
+
+	if (value_known(cost) && ahead)
+		snprintf(line, bytes,
+			 "Now $%.2f per M tokens; at %.0f tokens per step "
+			 "about $%.2f (-%.0f %%).",
+			 cost.v, f->exit_tokens, cost.v * f->exit_cost_ratio,
+			 (1 - f->exit_cost_ratio) * 100);
+	else if (value_known(cost))
+		snprintf(line, bytes, "Now $%.2f per M tokens.", cost.v);
+	else if (ahead)
+		snprintf(line, bytes,
+			 "At %.0f tokens per step a token would cost about "
+			 "%.0f %% less.",
+			 f->exit_tokens, (1 - f->exit_cost_ratio) * 100);
+}
+
+static void say(struct snapshot *out, const char *text)
+{
+	snprintf(out->verdict[0], sizeof(out->verdict[0]), "%s", text);
+}
+
+static void say_head(const struct evidence *e, const struct figures *f,
+		     const struct arch *arch, struct snapshot *out)
+{
+	char *line = out->verdict[0];
+	size_t bytes = sizeof(out->verdict[0]);
+
+	switch (out->regime) {
+	case REGIME_IDLE:
+		say(out, "IDLE.  Nothing runs.");
+		break;
+	case REGIME_PREFILL:
+		say(out, "PREFILL.  Most of the step time goes to prompts, not "
+			 "to generated tokens.");
+		break;
+	case REGIME_COMPUTE:
+		snprintf(line, bytes,
+			 "COMPUTE-BOUND.  %.0f %% of a step is arithmetic: the "
+			 "weights are well shared.",
+			 f->shares.compute * 100);
+		break;
+	case REGIME_KV:
+		snprintf(line, bytes,
+			 "KV-BOUND.  Attention takes %.0f %% of a step.",
+			 f->shares.kv * 100);
+		break;
+	case REGIME_SOLO:
+		if (e->have_active && arch)
+			say_experts(e, arch, "SOLO.", out);
+		else
+			say(out, "SOLO.  One stream at a time.");
+		break;
+	case REGIME_VALLEY:
+		if (e->have_active && arch)
+			say_experts(e, arch,
+				    out->side == SIDE_NEAR
+					    ? "IN THE VALLEY, near side."
+					    : "IN THE VALLEY, far side.",
+				    out);
+		break;
+	case REGIME_SHARED:
+		if (e->have_active && arch)
+			say_experts(e, arch, "SHARED.", out);
+		break;
+	case REGIME_UNKNOWN:
+	case REGIMES:
+		say(out, "No verdict yet: waiting for the first figures.");
+		break;
+	}
+}
+
+void verdict_fill(const struct evidence *e, const struct figures *f,
+		  const struct arch *arch, struct snapshot *out)
+{
+	for (unsigned i = 0; i < 3; i++)
+		out->verdict[i][0] = '\0';
+	if (arch && !arch_is_moe(arch)) {
+		say(out, "This model has no experts: every step reads all of "
+			 "its weights, and there is no valley.");
+		return;
+	}
+	say_head(e, f, arch, out);
+	if (!out->verdict[0][0]) /* held from before, without figures now */
+		say(out, out->regime == REGIME_VALLEY ? "IN THE VALLEY."
+						      : "SHARED.");
+	if (out->regime == REGIME_IDLE || out->regime == REGIME_UNKNOWN)
+		return;
+	say_gain(f, out);
+	say_cost(f, out);
+}
