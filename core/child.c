@@ -40,7 +40,7 @@ static int connect_to(uint16_t port, bool listening)
 
 uint16_t child_free_port(void)
 {
-	struct sockaddr_in a;
+	struct sockaddr_in a = { 0 };
 	socklen_t bytes = sizeof(a);
 	int fd = connect_to(0, true);
 	uint16_t port = 0;

@@ -175,9 +175,14 @@ static int check_server(struct checkup *u, const struct settings *s)
 			   "pid %ld: no such process; give the pid of a "
 			   "running server",
 			   s->pid);
+	if (err == -EINVAL && s->model)
+		return say(STATUS_RUNTIME,
+			   "--model: %s: %s; name the model's config.json",
+			   s->model, why);
 	if (err)
-		return say(status_of(err), "pid %ld: %s", s->pid,
-			   why[0] ? why : strerror(-err));
+		return say(status_of(err),
+			   "pid %ld: %s; try it as root, or as its user",
+			   s->pid, strerror(-err));
 	return STATUS_OK;
 }
 

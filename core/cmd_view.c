@@ -4,6 +4,7 @@
 #include "exporter/exporter.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 
 int cmd_view(const struct settings *s)
@@ -20,6 +21,12 @@ int cmd_record(const struct settings *s)
 	char why[256] = "";
 	int err, status;
 
+	/* before a file is made for nothing */
+	if (kill(config.pid, 0) && errno == ESRCH)
+		return say(STATUS_TARGET,
+			   "pid %d: no such process; give the pid of a running "
+			   "server",
+			   (int)config.pid);
 	err = recorder_open(&config.recorder, s->output, why, sizeof(why));
 	if (err)
 		return say(status_of(err), "%s", why[0] ? why : strerror(-err));

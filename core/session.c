@@ -186,11 +186,16 @@ static int open_target(struct session *s)
 			   "pid %d: no such process; give the pid of a running "
 			   "server",
 			   (int)s->config->pid);
+	if (err == -EINVAL && s->settings->model)
+		return say(STATUS_RUNTIME,
+			   "--model: %s: %s; name the model's config.json",
+			   s->settings->model, why);
 	if (err)
-		return say(status_of(err), "pid %d: %s", (int)s->config->pid,
-			   why[0] ? why : strerror(-err));
+		return say(status_of(err),
+			   "pid %d: %s; try it as root, or as its user",
+			   (int)s->config->pid, strerror(-err));
 	/* Told at once when it ends; without, the look once a second tells. */
-	s->pidfd = (int)syscall(SYS_pidfd_open, s->config->pid, 0);
+	s->pidfd = (int)syscall(SYS_pidfd_open, s->target.pid, 0);
 	return STATUS_OK;
 }
 

@@ -51,7 +51,7 @@ struct option {
 	  .min = (lo),                             \
 	  .max = (hi) },
 static const struct option options[] = {
-#define FLAG(id, l, n, on, h) ROW(id, l, n, on, FLAG, NULL, 0, 0, 0, h)
+#define FLAG(id, l, n, on, h) ROW(id, l, n, on, FLAG, "", 0, 0, 0, h)
 #define NUMBER(id, l, n, on, a, def, lo, hi, h) \
 	ROW(id, l, n, on, NUMBER, a, def, lo, hi, h)
 #define INTEGER(id, l, n, on, a, def, lo, hi, h) \
@@ -531,7 +531,7 @@ void settings_fini(struct settings *s)
 static void help_option(FILE *f, const struct option *o)
 {
 	char words[64] = "", left[80], extra[64] = "";
-	const char *arg = o->arg ? o->arg : "";
+	const char *arg = o->arg;
 
 	if (o->type == OPTION_CHOICE) {
 		usable_words(o->arg, words, sizeof(words));
