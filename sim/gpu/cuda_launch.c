@@ -49,28 +49,22 @@ int simgpu_register(const char *name, simgpu_kernel code,
 		    const uint8_t *param_bytes)
 {
 	struct sim_function *f, shape = { 0 };
-	int e = 0;
 
 	if (!name || !*name || !layout(&shape, param_bytes))
 		return -EINVAL;
+	f = calloc(1, sizeof(*f) + strlen(name) + 1);
+	if (!f)
+		return -ENOMEM;
+	layout(f, param_bytes);
+	f->code = code;
+	memcpy(f->name, name, strlen(name));
+	/* First in the list: found in place of an older one of its name, whose
+	 * handles stay good. */
 	pthread_mutex_lock(&functions_lock);
-	f = find_locked(name);
-	if (!f) {
-		f = calloc(1, sizeof(*f) + strlen(name) + 1);
-		if (f) {
-			memcpy(f->name, name, strlen(name));
-			f->next = functions;
-			functions = f;
-		} else {
-			e = -ENOMEM;
-		}
-	}
-	if (f) {
-		layout(f, param_bytes);
-		f->code = code;
-	}
+	f->next = functions;
+	functions = f;
 	pthread_mutex_unlock(&functions_lock);
-	return e;
+	return 0;
 }
 
 const char *simgpu_symbol(void *func)

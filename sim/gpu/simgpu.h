@@ -67,7 +67,9 @@ void simgpu_on_planned(struct simgpu_launch *l,
 /*
  * Register device code.  param_bytes lists the size of each parameter, ended
  * by 0: what cuFuncGetParamInfo reports.  cuModuleGetFunction finds the name in
- * any module.  Later kernels of the same name replace earlier ones.  0/-errno.
+ * any module.  Later kernels of the same name replace earlier ones there, but a
+ * function that was looked up keeps its code and layout: that is how a Triton
+ * kernel has one name and a layout per specialisation.  0/-errno.
  */
 int simgpu_register(const char *name, simgpu_kernel code,
 		    const uint8_t *param_bytes);
