@@ -58,6 +58,9 @@ struct cupti_kernel { /* CUpti_ActivityKernel5 .. Kernel13, offsets 0..159 */
 	uint32_t graph;
 };
 
+enum { CUPTI_COPY_DTOH = 2 };   /* copy_kind */
+enum { CUPTI_NODE_KERNEL = 0 }; /* CUgraphNodeType, in cupti_graph_data */
+
 struct cupti_memcpy { /* CUpti_ActivityMemcpy3 .. 6, offsets 0..75 */
 	uint32_t kind;
 	uint8_t copy_kind, src_kind, dst_kind, flags;
@@ -86,45 +89,47 @@ _Static_assert(offsetof(struct cupti_memcpy, graph_node) == 64, "abi");
 _Static_assert(offsetof(struct cupti_memcpy, graph) == 72, "abi");
 
 enum { /* CUpti_ActivityAttribute */
-	CUPTI_ATTR_DEVICE_BUFFER_SIZE = 0,
-	CUPTI_ATTR_DEVICE_BUFFER_POOL_LIMIT = 2,
-	CUPTI_ATTR_ZEROED_OUT_BUFFER = 5,
-	CUPTI_ATTR_PER_THREAD_BUFFER = 9,
+       CUPTI_ATTR_DEVICE_BUFFER_SIZE = 0,
+       CUPTI_ATTR_DEVICE_BUFFER_POOL_LIMIT = 2,
+       CUPTI_ATTR_ZEROED_OUT_BUFFER = 5,
+       CUPTI_ATTR_PER_THREAD_BUFFER = 9,
 };
 
 /* ---- callbacks --------------------------------------------------------- */
 
 enum { /* CUpti_CallbackDomain */
-	CUPTI_DOMAIN_DRIVER = 1,
-	CUPTI_DOMAIN_RUNTIME = 2,
-	CUPTI_DOMAIN_RESOURCE = 3,
-	CUPTI_DOMAIN_SYNCHRONIZE = 4,
-	CUPTI_DOMAIN_NVTX = 5,
-	CUPTI_DOMAIN_STATE = 6,
+       CUPTI_DOMAIN_DRIVER = 1,
+       CUPTI_DOMAIN_RUNTIME = 2,
+       CUPTI_DOMAIN_RESOURCE = 3,
+       CUPTI_DOMAIN_SYNCHRONIZE = 4,
+       CUPTI_DOMAIN_NVTX = 5,
+       CUPTI_DOMAIN_STATE = 6,
 };
 
 enum { CUPTI_ENTER = 0, CUPTI_EXIT = 1 };
 
 enum { /* driver cbids */
-	CBID_LAUNCH_KERNEL = 307,
-	CBID_LAUNCH_KERNEL_PTSZ = 442,
-	CBID_LAUNCH_KERNEL_EX = 652,
-	CBID_LAUNCH_KERNEL_EX_PTSZ = 653,
-	CBID_GRAPH_LAUNCH = 514,
-	CBID_GRAPH_LAUNCH_PTSZ = 515,
-	CBID_STREAM_BEGIN_CAPTURE = 539,
-	CBID_STREAM_BEGIN_CAPTURE_PTSZ = 540,
-	CBID_STREAM_END_CAPTURE = 497,
-	CBID_STREAM_END_CAPTURE_PTSZ = 498,
+       CBID_LAUNCH_KERNEL = 307,
+       CBID_LAUNCH_KERNEL_PTSZ = 442,
+       CBID_LAUNCH_KERNEL_EX = 652,
+       CBID_LAUNCH_KERNEL_EX_PTSZ = 653,
+       CBID_GRAPH_LAUNCH = 514,
+       CBID_GRAPH_LAUNCH_PTSZ = 515,
+       CBID_MEMCPY_DTOH_ASYNC = 279, /* cuMemcpyDtoHAsync_v2 */
+       CBID_STREAM_BEGIN_CAPTURE = 539,
+       CBID_STREAM_BEGIN_CAPTURE_PTSZ = 540,
+       CBID_STREAM_END_CAPTURE = 497,
+       CBID_STREAM_END_CAPTURE_PTSZ = 498,
 };
 
 enum { /* CUpti_CallbackIdResource */
-	CBID_RES_CONTEXT_CREATED = 1,
-	CBID_RES_GRAPH_CREATED = 9,
-	CBID_RES_GRAPHNODE_CREATED = 13,
-	CBID_RES_GRAPHEXEC_CREATED = 18,
-	CBID_RES_GRAPHEXEC_DESTROY = 19,
-	CBID_RES_GRAPHNODE_CLONED = 20,
+       CBID_RES_CONTEXT_CREATED = 1,
+       CBID_RES_GRAPH_CREATED = 9,
+       CBID_RES_GRAPH_DESTROY = 10, /* starting */
+       CBID_RES_GRAPHNODE_CREATED = 13,
+       CBID_RES_GRAPHEXEC_CREATED = 18,
+       CBID_RES_GRAPHEXEC_DESTROY = 19,
+       CBID_RES_GRAPHNODE_CLONED = 20,
 };
 
 enum { CBID_STATE_FATAL_ERROR = 1 };

@@ -1,0 +1,314 @@
+#include "agent/callbacks.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "agent/state.h"
+
+/* Static TLS: the first access of a thread must not allocate. */
+#define THREAD_LOCAL \
+	static _Thread_local __attribute__((tls_model("initial-exec")))
+#define TIME_ONE_IN 64u
+
+enum current { CURRENT_NONE, CURRENT_ROUTING, CURRENT_ALIGN };
+
+THREAD_LOCAL bool inside;
+THREAD_LOCAL uint32_t turn;
+THREAD_LOCAL enum current current; /* launch between its ENTER and EXIT */
+THREAD_LOCAL struct launch current_launch;
+THREAD_LOCAL uint32_t clone_group; /* graph id of the last copied node */
+
+/* ---- launches ------------------------------------------------------------ */
+
+static void launch_enter(const struct cupti_callback_data *d, void *f,
+			 void *const *params, uint32_t grid_x)
+{
+	struct function *fn = functions_get(agent.functions, f, d->symbol_name);
+	int state;
+
+	current = CURRENT_NONE;
+	if (!fn)
+		return;
+	state = atomic_load_explicit(&fn->state, memory_order_acquire);
+	if (state != FUNCTION_READY && state != FUNCTION_PENDING)
+		return;
+	launch_capture(&current_launch, agent.functions, fn, params, grid_x);
+	current_launch.correlation = d->correlation;
+	current = fn->align ? CURRENT_ALIGN : CURRENT_ROUTING;
+	atomic_store_explicit(&agent.context, d->context, memory_order_relaxed);
+}
+
+/* A launch that made a graph node was taken by node_created. */
+static void launch_exit(void)
+{
+	enum launch_kind kind =
+		current == CURRENT_ALIGN ? LAUNCH_ALIGN : LAUNCH_ROUTING;
+
+	if (current == CURRENT_NONE)
+		return;
+	current = CURRENT_NONE;
+	launch_log_push(agent.log, kind, agent_now_ns(), 0, &current_launch);
+}
+
+static void launch_kernel(const struct cupti_callback_data *d)
+{
+	const struct cu_launch_kernel_params *p = d->function_params;
+
+	if (d->site == CUPTI_ENTER)
+		launch_enter(d, p->f, p->params, p->grid[0]);
+	else
+		launch_exit();
+}
+
+static void launch_kernel_ex(const struct cupti_callback_data *d)
+{
+	const struct cu_launch_kernel_ex_params *p = d->function_params;
+
+	if (d->site == CUPTI_ENTER)
+		launch_enter(d, p->f, p->params,
+			     p->config ? p->config->grid[0] : 0);
+	else
+		launch_exit();
+}
+
+static void graph_launch(const struct cupti_callback_data *d)
+{
+	const struct cu_graph_launch_params *p = d->function_params;
+	struct graph_exec *e;
+	uint32_t i, id;
+
+	if (d->site != CUPTI_ENTER)
+		return;
+	i = graph_exec_get(agent.map, p->exec);
+	if (i == UINT32_MAX)
+		return;
+	e = graph_exec_at(agent.map, i);
+	/* Made before the agent came: at least its id can be had. */
+	if (!atomic_load_explicit(&e->alive, memory_order_acquire) &&
+	    agent.cupti.graph_exec_id &&
+	    agent.cupti.graph_exec_id(p->exec, &id) == CUPTI_OK) {
+		atomic_store_explicit(&e->id, id, memory_order_relaxed);
+		atomic_store_explicit(&e->group, id, memory_order_relaxed);
+		atomic_store_explicit(&e->alive, true, memory_order_release);
+	}
+	atomic_store_explicit(&agent.context, d->context, memory_order_relaxed);
+	launch_log_push(agent.log, LAUNCH_GRAPH, agent_now_ns(), i, NULL);
+}
+
+static void driver_call(uint32_t cbid, const struct cupti_callback_data *d)
+{
+	if (d->site == CUPTI_ENTER)
+		atomic_fetch_add_explicit(&agent.launches, 1,
+					  memory_order_relaxed);
+	switch (cbid) {
+	case CBID_LAUNCH_KERNEL:
+	case CBID_LAUNCH_KERNEL_PTSZ:
+		launch_kernel(d);
+		break;
+	case CBID_LAUNCH_KERNEL_EX:
+	case CBID_LAUNCH_KERNEL_EX_PTSZ:
+		launch_kernel_ex(d);
+		break;
+	case CBID_GRAPH_LAUNCH:
+	case CBID_GRAPH_LAUNCH_PTSZ:
+		graph_launch(d);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- graphs --------------------------------------------------------------- */
+
+static bool node_id(void *node, uint64_t *id)
+{
+	return agent.cupti.graph_node_id &&
+	       agent.cupti.graph_node_id(node, id) == CUPTI_OK;
+}
+
+static void node_created(const struct cupti_graph_data *g)
+{
+	bool known = current != CURRENT_NONE;
+	uint64_t id;
+
+	if (g->node_type != CUPTI_NODE_KERNEL || !node_id(g->node, &id))
+		return;
+	graph_map_created(agent.map, id, known ? &current_launch : NULL,
+			  current == CURRENT_ALIGN);
+	current = CURRENT_NONE;
+}
+
+static void node_cloned(const struct cupti_graph_data *g)
+{
+	uint64_t id, original;
+
+	if (g->node_type != CUPTI_NODE_KERNEL || !node_id(g->node, &id) ||
+	    !node_id(g->original_node, &original))
+		return;
+	clone_group = (uint32_t)(id >> 32);
+	graph_map_cloned(agent.map, id, original);
+}
+
+static void exec_created(const struct cupti_graph_data *g)
+{
+	struct graph_exec *e;
+	uint32_t i = graph_exec_get(agent.map, g->graph_exec);
+	uint32_t id = 0, group;
+
+	if (i == UINT32_MAX)
+		return;
+	if (agent.cupti.graph_exec_id)
+		agent.cupti.graph_exec_id(g->graph_exec, &id);
+	group = id && graph_map_kernels(agent.map, id) ? id : clone_group;
+	clone_group = 0;
+	e = graph_exec_at(agent.map, i);
+	atomic_store_explicit(&e->alive, false, memory_order_relaxed);
+	atomic_store_explicit(&e->id, id ? id : group, memory_order_relaxed);
+	atomic_store_explicit(&e->group, group, memory_order_relaxed);
+	atomic_store_explicit(&e->rows, 0, memory_order_relaxed);
+	atomic_store_explicit(&e->anchors, 0, memory_order_relaxed);
+	atomic_store_explicit(&e->alive, true, memory_order_release);
+}
+
+static void exec_destroyed(const struct cupti_graph_data *g)
+{
+	uint32_t i = graph_exec_get(agent.map, g->graph_exec);
+	struct graph_exec *e;
+
+	if (i == UINT32_MAX)
+		return;
+	e = graph_exec_at(agent.map, i);
+	atomic_store_explicit(&e->alive, false, memory_order_release);
+	graph_map_forget(agent.map, atomic_load(&e->group));
+}
+
+static void graph_destroyed(const struct cupti_graph_data *g)
+{
+	uint32_t id;
+
+	if (agent.cupti.graph_id &&
+	    agent.cupti.graph_id(g->graph, &id) == CUPTI_OK)
+		graph_map_forget(agent.map, id);
+}
+
+static void resource(uint32_t cbid, const struct cupti_resource_data *d)
+{
+	const struct cupti_graph_data *g = d->descriptor;
+
+	if (!g)
+		return;
+	switch (cbid) {
+	case CBID_RES_GRAPHNODE_CREATED:
+		node_created(g);
+		break;
+	case CBID_RES_GRAPHNODE_CLONED:
+		node_cloned(g);
+		break;
+	case CBID_RES_GRAPHEXEC_CREATED:
+		exec_created(g);
+		break;
+	case CBID_RES_GRAPHEXEC_DESTROY:
+		exec_destroyed(g);
+		break;
+	case CBID_RES_GRAPH_DESTROY:
+		graph_destroyed(g);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- the armoured entries -------------------------------------------------- */
+
+static void body(int domain, uint32_t cbid, const void *data)
+{
+	if (domain == CUPTI_DOMAIN_DRIVER)
+		driver_call(cbid, data);
+	else if (domain == CUPTI_DOMAIN_RESOURCE)
+		resource(cbid, data);
+	else if (domain == CUPTI_DOMAIN_STATE && cbid == CBID_STATE_FATAL_ERROR)
+		atomic_store(&agent.fatal, true);
+}
+
+static void timed_body(int domain, uint32_t cbid, const void *data)
+{
+	uint64_t start;
+
+	if (turn++ % TIME_ONE_IN) {
+		body(domain, cbid, data);
+		return;
+	}
+	start = agent_now_ns();
+	body(domain, cbid, data);
+	atomic_fetch_add_explicit(&agent.callback_ns,
+				  (agent_now_ns() - start) * TIME_ONE_IN,
+				  memory_order_relaxed);
+}
+
+void callback_entry(void *userdata, int domain, uint32_t cbid, const void *data)
+{
+	int saved = errno;
+
+	(void)userdata;
+	if (domain == CUPTI_DOMAIN_DRIVER && cbid == CBID_MEMCPY_DTOH_ASYNC) {
+		const struct cupti_callback_data *d = data;
+
+		sampler_note_correlation(d->correlation);
+		return;
+	}
+	if (inside || !atomic_load_explicit(&agent.live, memory_order_acquire))
+		return;
+	inside = true;
+	timed_body(domain, cbid, data);
+	inside = false;
+	errno = saved;
+}
+
+void callback_buffer_requested(uint8_t **buffer, size_t *bytes,
+			       size_t *max_records)
+{
+	*max_records = 0;
+	*buffer = buffers_request(&agent.buffers, bytes);
+}
+
+void callback_buffer_completed(void *context, uint32_t stream, uint8_t *buffer,
+			       size_t bytes, size_t valid_bytes)
+{
+	(void)context;
+	(void)stream;
+	(void)bytes;
+	if (buffer)
+		buffers_complete(&agent.buffers, buffer, valid_bytes);
+}
+
+static const struct {
+	int domain;
+	uint32_t cbid;
+} wanted[] = {
+	{ CUPTI_DOMAIN_DRIVER, CBID_LAUNCH_KERNEL },
+	{ CUPTI_DOMAIN_DRIVER, CBID_LAUNCH_KERNEL_PTSZ },
+	{ CUPTI_DOMAIN_DRIVER, CBID_LAUNCH_KERNEL_EX },
+	{ CUPTI_DOMAIN_DRIVER, CBID_LAUNCH_KERNEL_EX_PTSZ },
+	{ CUPTI_DOMAIN_DRIVER, CBID_GRAPH_LAUNCH },
+	{ CUPTI_DOMAIN_DRIVER, CBID_GRAPH_LAUNCH_PTSZ },
+	{ CUPTI_DOMAIN_RESOURCE, CBID_RES_GRAPHNODE_CREATED },
+	{ CUPTI_DOMAIN_RESOURCE, CBID_RES_GRAPHNODE_CLONED },
+	{ CUPTI_DOMAIN_RESOURCE, CBID_RES_GRAPHEXEC_CREATED },
+	{ CUPTI_DOMAIN_RESOURCE, CBID_RES_GRAPHEXEC_DESTROY },
+	{ CUPTI_DOMAIN_RESOURCE, CBID_RES_GRAPH_DESTROY },
+	{ CUPTI_DOMAIN_STATE, CBID_STATE_FATAL_ERROR },
+};
+
+int callbacks_enable(bool on)
+{
+	int first = CUPTI_OK;
+
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+		int err = agent.cupti.enable_callback(
+			on, agent.subscriber, wanted[i].domain, wanted[i].cbid);
+
+		if (err && !first)
+			first = err;
+	}
+	return first;
+}

@@ -1,0 +1,103 @@
+/*
+ * state.h - the one agent of a process, shared by the files of agent/
+ *
+ * Three kinds of thread meet here.  Threads of the host run callbacks: they
+ * read what was set up before `live`, push to the log, and add to the atomic
+ * counters.  The agent's thread does everything else and is the only writer of
+ * the ring.  The sampler's thread copies rows during windows (agent/sampler.h).
+ */
+#ifndef MOETOP_AGENT_STATE_H
+#define MOETOP_AGENT_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/budget.h"
+#include "agent/config.h"
+#include "agent/launch_log.h"
+#include "agent/plan.h"
+#include "agent/rows.h"
+#include "agent/sampler.h"
+#include "cupti/adapters.h"
+#include "cupti/buffers.h"
+#include "cupti/decode.h"
+#include "cupti/graph_map.h"
+#include "cupti/library.h"
+#include "cupti/reduce.h"
+#include "wire/record.h"
+#include "wire/ring.h"
+
+/* What is worth remembering of one executable graph, by graph_exec index. */
+struct exec_info {
+	uint32_t id; /* that the rest was worked out for; 0: nothing */
+	uint32_t tries;
+	uint64_t last_ns; /* its last launch */
+	uint32_t targets; /* distinct buffers of ids, 0 unknown */
+};
+
+enum window_stage { WINDOW_CLOSED, WINDOW_OPEN, WINDOW_DRAINING };
+
+struct window {
+	enum window_stage stage;
+	bool sampling;
+	uint32_t number;
+	uint64_t start_ns, end_ns, flush_ns, drain_ns;
+	uint64_t kernels_before; /* decode.kernels when it opened */
+	struct plan_totals totals;
+};
+
+struct agent {
+	struct config config;
+	struct ring_writer ring;
+	struct cupti_api cupti;
+	struct cuda_api cuda;
+	bool has_cuda;
+	uint32_t cupti_version, driver_version, device;
+	char device_name[48];
+	void *subscriber;
+
+	/* Read by callbacks. */
+	_Atomic bool live;       /* set up, and not fork's child */
+	_Atomic bool fatal;      /* CUPTI is gone: call it never again */
+	_Atomic(void *) context; /* of the last routing or graph launch */
+	struct functions *functions;
+	struct graph_map *map;
+	struct launch_log *log;
+	struct buffers buffers;
+	_Atomic uint64_t launches, callback_ns;
+
+	/* The agent thread's. */
+	uint32_t state, reason;
+	int32_t detail;
+	bool windows_stopped; /* counters go on */
+	struct rec_tick tick;
+	struct plan plan;
+	struct plan_totals totals;
+	struct budget budget;
+	uint64_t window_ns; /* all windows so far */
+	struct window window;
+	struct kernel_names *names;
+	struct reduce *reduce;
+	struct decode *decode;
+	struct rows *rows;
+	struct exec_info exec[GRAPH_EXECS_MAX];
+	uint32_t last_exec; /* index; UINT32_MAX none */
+	uint32_t moe_layers, experts, top_k;
+	uint64_t eager_anchors, eager_rows; /* not yet a whole step */
+	bool graphs_used;
+	uint64_t cupti_dropped;
+	unsigned cpus;
+	struct sampler sampler;
+};
+
+extern struct agent agent;
+
+uint64_t agent_now_ns(void); /* CLOCK_MONOTONIC */
+
+/* Stop windows and say why; counters go on while CUPTI works.  The first reason
+ * stays. */
+void agent_disable(enum agent_reason reason, int32_t detail);
+
+#endif

@@ -1,0 +1,273 @@
+#include "agent/window.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "agent/activity.h"
+#include "agent/publish.h"
+#include "agent/state.h"
+#include "cupti/clock.h"
+
+#define FLUSH_NS 50000000ull
+#define DRAIN_FLUSH_NS 20000000ull
+#define DRAIN_LEAST_NS 60000000ull
+#define DRAIN_MOST_NS 300000000ull
+#define BUFFER_BYTES ((size_t)1 << 20)
+#define RECORD_BYTES_GUESS 216u /* a kernel record of CUDA 13.0 */
+
+int window_init(void)
+{
+	agent.names = kernel_names_new();
+	agent.decode = calloc(1, sizeof(*agent.decode));
+	agent.rows = rows_new();
+	if (agent.names)
+		agent.reduce = reduce_new(agent.config.events, agent.names);
+	if (!agent.reduce || !agent.decode || !agent.rows)
+		return -ENOMEM;
+	agent.decode->cupti = &agent.cupti;
+	agent.decode->names = agent.names;
+	agent.decode->reduce = agent.reduce;
+	return 0;
+}
+
+void window_count(void)
+{
+	uint64_t stride = agent.decode->stride ? agent.decode->stride
+					       : RECORD_BYTES_GUESS;
+	uint64_t discarded = atomic_load(&agent.buffers.discarded_bytes);
+
+	agent.tick.kernel_records = agent.decode->kernels;
+	agent.tick.bad_stamps = agent.decode->bad_stamps;
+	agent.tick.records_dropped = agent.decode->bad_stamps +
+				     agent.decode->no_room +
+				     agent.cupti_dropped + discarded / stride;
+}
+
+/* ---- open and close -------------------------------------------------------- */
+
+static void cupti_failed(int err)
+{
+	agent_disable(err == CUPTI_E_MULTIPLE_SUBSCRIBERS ? REASON_OTHER_CLIENT
+							  : REASON_CUPTI_ERROR,
+		      err);
+}
+
+/* The copies of the sampler are told apart by the ids of their calls. */
+static int enable_copies(bool on)
+{
+	int err = agent.cupti.enable_callback(on, agent.subscriber,
+					      CUPTI_DOMAIN_DRIVER,
+					      CBID_MEMCPY_DTOH_ASYNC);
+
+	if (!err)
+		err = on ? agent.cupti.enable(CUPTI_KIND_MEMCPY)
+			 : agent.cupti.disable(CUPTI_KIND_MEMCPY);
+	return err;
+}
+
+static bool start_sampler(bool rows)
+{
+	if (!rows || !agent.has_cuda || atomic_load(&agent.sampler.dead) ||
+	    !atomic_load(&agent.context))
+		return false;
+	if (sampler_start()) {
+		publish_text(TEXT_WARNING, "rows: no thread could be started");
+		return false;
+	}
+	return enable_copies(true) == CUPTI_OK;
+}
+
+void window_open(uint64_t now_ns, bool rows)
+{
+	struct window *w = &agent.window;
+	int err = 0;
+
+	if (!agent.buffers.memory)
+		err = buffers_init(&agent.buffers, agent.config.buffers,
+				   BUFFER_BYTES);
+	if (err) {
+		agent_disable(REASON_RESOURCES, err);
+		return;
+	}
+	reduce_begin(agent.reduce);
+	decode_begin(agent.decode);
+	rows_begin(agent.rows);
+	err = agent.cupti.enable(CUPTI_KIND_CONCURRENT_KERNEL);
+	if (err) {
+		cupti_failed(err);
+		return;
+	}
+	w->sampling = start_sampler(rows);
+	w->stage = WINDOW_OPEN;
+	w->number++;
+	w->start_ns = agent_now_ns();
+	w->flush_ns = w->start_ns + FLUSH_NS;
+	w->kernels_before = agent.decode->kernels;
+	w->totals = agent.totals;
+	plan_opened(&agent.plan, now_ns);
+	if (w->sampling)
+		sampler_run();
+}
+
+static void close_kinds(void)
+{
+	struct window *w = &agent.window;
+	int err;
+
+	if (w->sampling)
+		sampler_pause();
+	if (atomic_load(&agent.fatal))
+		return;
+	err = agent.cupti.disable(CUPTI_KIND_CONCURRENT_KERNEL);
+	if (w->sampling && !err)
+		err = enable_copies(false);
+	if (err)
+		cupti_failed(err);
+}
+
+static void close_window(uint64_t now_ns)
+{
+	struct window *w = &agent.window;
+
+	w->stage = WINDOW_DRAINING;
+	w->end_ns = now_ns;
+	w->flush_ns = now_ns;
+	agent.window_ns += w->end_ns - w->start_ns;
+	close_kinds();
+}
+
+/* ---- records --------------------------------------------------------------- */
+
+/* How many kernel records came. */
+static uint64_t flush(void)
+{
+	uint64_t before = agent.decode->kernels;
+	uint8_t *buffer;
+	size_t valid, dropped = 0;
+	int err;
+
+	if (!atomic_load(&agent.fatal)) {
+		err = agent.cupti.flush_all(0);
+		if (err)
+			cupti_failed(err);
+	}
+	while ((buffer = buffers_take(&agent.buffers, &valid))) {
+		if (!agent.decode->bad_layout &&
+		    decode_buffer(agent.decode, buffer, valid))
+			agent_disable(REASON_BAD_RECORDS, 0);
+		buffers_give(&agent.buffers, buffer);
+	}
+	if (!atomic_load(&agent.fatal) &&
+	    agent.cupti.dropped(NULL, 0, &dropped) == CUPTI_OK)
+		agent.cupti_dropped += dropped;
+	window_count();
+	return agent.decode->kernels - before;
+}
+
+/* ---- results --------------------------------------------------------------- */
+
+static void learn(const struct reduce_result *w)
+{
+	uint32_t steps = w->phase_steps[PHASE_DECODE];
+	uint64_t ns = w->step_ns[PHASE_DECODE];
+
+	activity_set_layers(w->layers);
+	if (!steps) {
+		steps = w->phase_steps[PHASE_PREFILL];
+		ns = w->step_ns[PHASE_PREFILL];
+	}
+	if (steps && w->layers)
+		atomic_store(&agent.sampler.layer_ns, ns / steps / w->layers);
+}
+
+static void report(void)
+{
+	struct window *w = &agent.window;
+	const struct reduce_params p = {
+		.layers = 0,
+		.decode_hint = atomic_load(&agent.ring.h->control.decode_hint),
+		.graphs_used = agent.graphs_used,
+		.find_launch = activity_find_launch,
+	};
+	const struct rows_result *rows = NULL;
+	const struct reduce_result *sums;
+	uint64_t error_ns;
+	int64_t offset = 0;
+
+	sums = reduce_end(agent.reduce, &p);
+	if (w->sampling)
+		rows = rows_end(agent.rows, agent.decode->copy,
+				agent.decode->copies, sums);
+	if (!atomic_load(&agent.fatal))
+		clock_offset(&agent.cupti, &offset, &error_ns);
+	learn(sums);
+	agent.tick.windows = w->number;
+	publish_window(w->number, w->start_ns, w->end_ns, offset,
+		       (uint32_t)(agent.decode->kernels - w->kernels_before),
+		       sums, rows);
+}
+
+static void finish(void)
+{
+	struct window *w = &agent.window;
+	double slowdown = 0, budget;
+
+	w->stage = WINDOW_CLOSED;
+	report();
+	budget = 1e-6 * atomic_load(&agent.ring.h->control.budget_ppm);
+	budget_slowdown(&agent.budget, &slowdown);
+	plan_closed(&agent.plan, w->start_ns, w->end_ns, slowdown, budget,
+		    &w->totals, &agent.totals);
+	budget_age(&agent.budget);
+	if (agent.decode->kernels >= agent.config.record_cap)
+		agent_disable(REASON_RECORD_CAP, 0);
+	if (w->sampling && atomic_load(&agent.sampler.dead))
+		publish_text(TEXT_WARNING,
+			     "rows: CUDA error %d in the sampler; no rows from "
+			     "now on",
+			     atomic_load(&agent.sampler.error));
+}
+
+static void poll_open(uint64_t now_ns)
+{
+	struct window *w = &agent.window;
+	uint64_t length = agent.config.window_ms * 1000000ull;
+
+	if (now_ns >= w->flush_ns) {
+		flush();
+		w->flush_ns = now_ns + FLUSH_NS;
+	}
+	if (now_ns - w->start_ns >= length || atomic_load(&agent.fatal) ||
+	    reduce_events(agent.reduce) == agent.config.events)
+		close_window(now_ns);
+}
+
+static void poll_draining(uint64_t now_ns)
+{
+	struct window *w = &agent.window;
+	bool quiet;
+
+	if (now_ns < w->flush_ns)
+		return;
+	quiet = flush() == 0 && now_ns - w->end_ns >= DRAIN_LEAST_NS;
+	w->flush_ns = now_ns + DRAIN_FLUSH_NS;
+	if (!sampler_is_idle())
+		return;
+	if (quiet || now_ns - w->end_ns >= DRAIN_MOST_NS)
+		finish();
+}
+
+void window_poll(uint64_t now_ns)
+{
+	if (agent.window.stage == WINDOW_OPEN)
+		poll_open(now_ns);
+	else if (agent.window.stage == WINDOW_DRAINING)
+		poll_draining(now_ns);
+}
+
+void window_abort(void)
+{
+	if (agent.window.stage == WINDOW_OPEN)
+		close_kinds();
+	agent.window.stage = WINDOW_CLOSED;
+}

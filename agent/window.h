@@ -1,0 +1,29 @@
+/*
+ * window.h - kernel records on for half a second, then off and reduced
+ *
+ * The agent's thread only.  A window is open, then draining (records of kernels
+ * that were still running), then closed, when its sums go to the ring.
+ */
+#ifndef MOETOP_AGENT_WINDOW_H
+#define MOETOP_AGENT_WINDOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Memory that every agent needs; the buffers come with the first window.
+ * 0 or -ENOMEM. */
+int window_init(void);
+
+/* Open one.  On failure the agent is disabled. */
+void window_open(uint64_t now_ns, bool rows);
+
+/* Flush, decode, close: call every 10 ms while one is not closed. */
+void window_poll(uint64_t now_ns);
+
+/* Close at once and throw the window away. */
+void window_abort(void);
+
+/* Copy the record counters into the tick. */
+void window_count(void);
+
+#endif

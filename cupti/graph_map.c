@@ -1,0 +1,349 @@
+#include "cupti/graph_map.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define NONE UINT32_MAX
+#define BUCKETS (1u << 14)
+
+struct node {
+	uint64_t id;
+	struct launch launch;
+	uint32_t chain; /* in the hash bucket, or in the free list */
+	uint32_t next;  /* in its graph, in order of creation */
+	bool align;
+};
+
+struct graph {
+	uint32_t id;
+	uint32_t chain;
+	uint32_t first, last; /* routing nodes */
+	uint32_t kernels;
+	bool exec; /* holds copies */
+};
+
+struct graph_map {
+	pthread_mutex_t lock;
+	size_t bytes;
+	uint32_t nodes, graphs;
+	uint32_t free_node, free_graph;
+	uint32_t held, overflow;
+	uint32_t node_bucket[BUCKETS], graph_bucket[BUCKETS];
+	struct graph_exec exec[GRAPH_EXECS_MAX];
+	struct graph *graph;
+	struct node node[];
+};
+
+static uint32_t bucket(uint64_t id)
+{
+	return (uint32_t)((id * 0x9fb21c651e98df25ull) >> 50);
+}
+
+struct graph_map *graph_map_new(uint32_t nodes, uint32_t graphs)
+{
+	size_t node_bytes = nodes * sizeof(struct node);
+	size_t bytes = sizeof(struct graph_map) + node_bytes +
+		       graphs * sizeof(struct graph);
+	struct graph_map *m = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (m == MAP_FAILED)
+		return NULL;
+	pthread_mutex_init(&m->lock, NULL);
+	m->bytes = bytes;
+	m->graph = (struct graph *)((char *)m->node + node_bytes);
+	m->free_node = m->free_graph = NONE;
+	memset(m->node_bucket, 0xff, sizeof(m->node_bucket));
+	memset(m->graph_bucket, 0xff, sizeof(m->graph_bucket));
+	m->nodes = nodes;
+	m->graphs = graphs;
+	return m;
+}
+
+void graph_map_free(struct graph_map *m)
+{
+	if (!m)
+		return;
+	pthread_mutex_destroy(&m->lock);
+	munmap(m, m->bytes);
+}
+
+/* ---- pools: untouched entries first, so that memory is used as needed ---- */
+
+static uint32_t take_node(struct graph_map *m)
+{
+	uint32_t i = m->free_node;
+
+	if (i != NONE) {
+		m->free_node = m->node[i].chain;
+	} else if (m->nodes) {
+		i = --m->nodes;
+	} else {
+		m->overflow++;
+		return NONE;
+	}
+	m->held++;
+	return i;
+}
+
+static uint32_t take_graph(struct graph_map *m)
+{
+	uint32_t i = m->free_graph;
+
+	if (i != NONE)
+		m->free_graph = m->graph[i].chain;
+	else if (m->graphs)
+		i = --m->graphs;
+	else
+		m->overflow++;
+	return i;
+}
+
+static uint32_t find_node(const struct graph_map *m, uint64_t id)
+{
+	uint32_t i = m->node_bucket[bucket(id)];
+
+	while (i != NONE && m->node[i].id != id)
+		i = m->node[i].chain;
+	return i;
+}
+
+static uint32_t find_graph(const struct graph_map *m, uint32_t id)
+{
+	uint32_t i = m->graph_bucket[bucket(id)];
+
+	while (i != NONE && m->graph[i].id != id)
+		i = m->graph[i].chain;
+	return i;
+}
+
+static struct graph *get_graph(struct graph_map *m, uint32_t id)
+{
+	uint32_t i = find_graph(m, id);
+	uint32_t *head = &m->graph_bucket[bucket(id)];
+
+	if (i != NONE)
+		return &m->graph[i];
+	i = take_graph(m);
+	if (i == NONE)
+		return NULL;
+	m->graph[i] = (struct graph){
+		.id = id, .chain = *head, .first = NONE, .last = NONE
+	};
+	*head = i;
+	return &m->graph[i];
+}
+
+/* ---- nodes --------------------------------------------------------------- */
+
+static void add_node(struct graph_map *m, struct graph *g, uint64_t id,
+		     const struct launch *l, bool align)
+{
+	uint32_t *head = &m->node_bucket[bucket(id)];
+	uint32_t i = take_node(m);
+
+	if (i == NONE)
+		return;
+	m->node[i] = (struct node){ .id = id,
+				    .launch = *l,
+				    .chain = *head,
+				    .next = NONE,
+				    .align = align };
+	*head = i;
+	if (g->last == NONE)
+		g->first = i;
+	else
+		m->node[g->last].next = i;
+	g->last = i;
+}
+
+static uint32_t graph_of(uint64_t node)
+{
+	return (uint32_t)(node >> 32);
+}
+
+void graph_map_created(struct graph_map *m, uint64_t node,
+		       const struct launch *l, bool align)
+{
+	struct graph *g;
+
+	pthread_mutex_lock(&m->lock);
+	g = get_graph(m, graph_of(node));
+	if (g) {
+		g->kernels++;
+		if (l && find_node(m, node) == NONE)
+			add_node(m, g, node, l, align);
+	}
+	pthread_mutex_unlock(&m->lock);
+}
+
+void graph_map_cloned(struct graph_map *m, uint64_t node, uint64_t original)
+{
+	struct graph *g;
+	uint32_t from;
+
+	pthread_mutex_lock(&m->lock);
+	g = get_graph(m, graph_of(node));
+	if (g) {
+		g->kernels++;
+		g->exec = true;
+		from = find_node(m, original);
+		if (from != NONE && find_node(m, node) == NONE) {
+			struct launch l = m->node[from].launch;
+
+			add_node(m, g, node, &l, m->node[from].align);
+		}
+	}
+	pthread_mutex_unlock(&m->lock);
+}
+
+static void drop_node(struct graph_map *m, uint32_t i)
+{
+	uint32_t *link = &m->node_bucket[bucket(m->node[i].id)];
+
+	while (*link != i)
+		link = &m->node[*link].chain;
+	*link = m->node[i].chain;
+	m->node[i].chain = m->free_node;
+	m->free_node = i;
+	m->held--;
+}
+
+void graph_map_forget(struct graph_map *m, uint32_t graph)
+{
+	uint32_t *link = &m->graph_bucket[bucket(graph)];
+	uint32_t g, i, next;
+
+	pthread_mutex_lock(&m->lock);
+	while (*link != NONE && m->graph[*link].id != graph)
+		link = &m->graph[*link].chain;
+	g = *link;
+	if (g != NONE) {
+		*link = m->graph[g].chain;
+		for (i = m->graph[g].first; i != NONE; i = next) {
+			next = m->node[i].next;
+			drop_node(m, i);
+		}
+		m->graph[g].chain = m->free_graph;
+		m->graph[g].exec = false;
+		m->free_graph = g;
+	}
+	pthread_mutex_unlock(&m->lock);
+}
+
+/* The launch of node i and of the alignment node that follows it. */
+static void copy_pair(const struct graph_map *m, uint32_t i, struct launch *l,
+		      struct launch *align)
+{
+	uint32_t next = m->node[i].next;
+
+	*l = m->node[i].launch;
+	align->args = 0;
+	if (next != NONE && m->node[next].align)
+		*align = m->node[next].launch;
+}
+
+int graph_map_find(struct graph_map *m, uint64_t node, struct launch *l,
+		   struct launch *align)
+{
+	int err = -ENOENT;
+	uint32_t i;
+
+	pthread_mutex_lock(&m->lock);
+	i = find_node(m, node);
+	if (i != NONE && !m->node[i].align) {
+		copy_pair(m, i, l, align);
+		err = 0;
+	}
+	pthread_mutex_unlock(&m->lock);
+	return err;
+}
+
+size_t graph_map_list(struct graph_map *m, uint32_t graph, struct launch *l,
+		      struct launch *align, size_t max)
+{
+	size_t n = 0;
+	uint32_t g, i;
+
+	pthread_mutex_lock(&m->lock);
+	g = find_graph(m, graph);
+	i = g == NONE ? NONE : m->graph[g].first;
+	for (; i != NONE && n < max; i = m->node[i].next) {
+		if (m->node[i].align)
+			continue;
+		copy_pair(m, i, &l[n], &align[n]);
+		n++;
+	}
+	pthread_mutex_unlock(&m->lock);
+	return n;
+}
+
+uint32_t graph_map_kernels(struct graph_map *m, uint32_t graph)
+{
+	uint32_t g, kernels;
+
+	pthread_mutex_lock(&m->lock);
+	g = find_graph(m, graph);
+	kernels = g == NONE ? 0 : m->graph[g].kernels;
+	pthread_mutex_unlock(&m->lock);
+	return kernels;
+}
+
+void graph_map_count(struct graph_map *m, struct graph_map_counts *out)
+{
+	struct graph_map_counts c = { 0 };
+
+	pthread_mutex_lock(&m->lock);
+	for (uint32_t b = 0; b < BUCKETS; b++) {
+		uint32_t g = m->graph_bucket[b];
+
+		for (; g != NONE; g = m->graph[g].chain)
+			if (m->graph[g].exec)
+				c.kernel_nodes += m->graph[g].kernels;
+	}
+	c.routing_nodes = m->held;
+	c.overflow = m->overflow;
+	pthread_mutex_unlock(&m->lock);
+	for (uint32_t i = 0; i < GRAPH_EXECS_MAX; i++)
+		c.execs += atomic_load_explicit(&m->exec[i].alive,
+						memory_order_relaxed);
+	*out = c;
+}
+
+/* ---- executable graphs ---------------------------------------------------- */
+
+uint32_t graph_exec_get(struct graph_map *m, void *handle)
+{
+	uint32_t i = bucket((uint64_t)(uintptr_t)handle) % GRAPH_EXECS_MAX;
+
+	for (uint32_t n = 0; handle && n < GRAPH_EXECS_MAX; n++) {
+		void *seen = atomic_load_explicit(&m->exec[i].handle,
+						  memory_order_acquire);
+
+		if (!seen)
+			atomic_compare_exchange_strong(&m->exec[i].handle,
+						       &seen, handle);
+		if (!seen || seen == handle)
+			return i;
+		i = (i + 1) % GRAPH_EXECS_MAX;
+	}
+	return UINT32_MAX;
+}
+
+struct graph_exec *graph_exec_at(struct graph_map *m, uint32_t index)
+{
+	return &m->exec[index];
+}
+
+uint32_t graph_exec_of_id(struct graph_map *m, uint32_t id)
+{
+	for (uint32_t i = 0; id && i < GRAPH_EXECS_MAX; i++)
+		if (atomic_load_explicit(&m->exec[i].alive,
+					 memory_order_relaxed) &&
+		    atomic_load_explicit(&m->exec[i].id,
+					 memory_order_relaxed) == id)
+			return i;
+	return UINT32_MAX;
+}

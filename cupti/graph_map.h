@@ -1,0 +1,84 @@
+/*
+ * graph_map.h - which routing launch stands behind a node of a CUDA graph
+ *
+ * While a stream is captured, a launch makes a node in the template graph
+ * (GRAPHNODE_CREATED between ENTER and EXIT of the launch); instantiation
+ * copies it into the executable graph (GRAPHNODE_CLONED); kernel records name
+ * the copy.  Only routing and alignment launches are kept, other kernel nodes
+ * are counted.  The high half of a node id is its graph's id, which for an
+ * executable graph is the `graph` of a kernel record.
+ *
+ * All memory is made at the start.  What finds no room is counted.  Any thread:
+ * a mutex protects the map, and is never held over a call out of it.  The table
+ * of executable graphs is read without a lock, from launch callbacks.
+ */
+#ifndef MOETOP_CUPTI_GRAPH_MAP_H
+#define MOETOP_CUPTI_GRAPH_MAP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cupti/adapters.h"
+
+#define GRAPH_EXECS_MAX 2048u /* executable graphs, a power of two */
+
+struct graph_map;
+
+/* One executable graph.  Slots are never given back, so an index stays good. */
+struct graph_exec {
+	_Atomic(void *) handle;
+	_Atomic uint32_t id;      /* as in kernel records; 0 unknown */
+	_Atomic uint32_t group;   /* graph id of its nodes; 0 unknown */
+	_Atomic uint32_t rows;    /* padded batch of its first anchor; 0: ? */
+	_Atomic uint32_t anchors; /* routing launches in it */
+	_Atomic bool alive;
+};
+
+struct graph_map_counts {
+	uint32_t execs;         /* alive */
+	uint32_t kernel_nodes;  /* seen in executable graphs that are alive */
+	uint32_t routing_nodes; /* held, templates included */
+	uint32_t overflow;      /* nodes and graphs that found no room */
+};
+
+/* Room for `nodes` routing nodes (templates and copies) and `graphs` graphs.
+ * NULL: no memory. */
+struct graph_map *graph_map_new(uint32_t nodes, uint32_t graphs);
+void graph_map_free(struct graph_map *m);
+
+/* A kernel node was made; l is its routing or alignment launch or NULL. */
+void graph_map_created(struct graph_map *m, uint64_t node,
+		       const struct launch *l, bool align);
+
+/* A node was copied. */
+void graph_map_cloned(struct graph_map *m, uint64_t node, uint64_t original);
+
+/* A template or executable graph is gone. */
+void graph_map_forget(struct graph_map *m, uint32_t graph);
+
+/* The routing launch of a node, and the alignment launch after it (align->args
+ * is 0 when there is none).  0 or -ENOENT. */
+int graph_map_find(struct graph_map *m, uint64_t node, struct launch *l,
+		   struct launch *align);
+
+/*
+ * Copy the routing launches of a graph in capture order, each with the
+ * alignment launch that follows it.  Returns how many (at most max).
+ */
+size_t graph_map_list(struct graph_map *m, uint32_t graph, struct launch *l,
+		      struct launch *align, size_t max);
+
+/* Kernel nodes seen in a graph; 0 unknown. */
+uint32_t graph_map_kernels(struct graph_map *m, uint32_t graph);
+
+void graph_map_count(struct graph_map *m, struct graph_map_counts *out);
+
+/* The slot of an executable graph, made if new; UINT32_MAX when full. */
+uint32_t graph_exec_get(struct graph_map *m, void *handle);
+struct graph_exec *graph_exec_at(struct graph_map *m, uint32_t index);
+/* The slot of an id; UINT32_MAX when no living graph has it. */
+uint32_t graph_exec_of_id(struct graph_map *m, uint32_t id);
+
+#endif

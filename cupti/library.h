@@ -1,0 +1,76 @@
+/*
+ * library.h - the copies of CUPTI and of the CUDA driver that a process has
+ *
+ * Nothing is linked: both libraries are found among the loaded objects and
+ * opened again by their own path (RTLD_NOLOAD), so that never a second copy
+ * comes in.  If the process has no libcupti yet, the one that its CUDA
+ * libraries would load is opened: next to the loaded libcuda or libcudart, or
+ * where NVIDIA's wheels and toolkits keep it relative to these.
+ */
+#ifndef MOETOP_CUPTI_LIBRARY_H
+#define MOETOP_CUPTI_LIBRARY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cupti/abi.h"
+
+struct cupti_api {
+	int (*subscribe)(void **subscriber, cupti_callback cb, void *userdata);
+	int (*unsubscribe)(void *subscriber);
+	int (*enable_callback)(uint32_t enable, void *subscriber, int domain,
+			       uint32_t cbid);
+	int (*register_callbacks)(cupti_buffer_requested requested,
+				  cupti_buffer_completed completed);
+	int (*enable)(int kind);
+	int (*disable)(int kind);
+	int (*flush_all)(uint32_t flag);
+	int (*next_record)(uint8_t *buffer, size_t valid_bytes, void **record);
+	int (*dropped)(void *context, uint32_t stream, size_t *dropped);
+	int (*set_attribute)(int attr, size_t *bytes, void *value);
+	int (*timestamp)(uint64_t *ns);
+	int (*version)(uint32_t *version);
+	int (*graph_id)(void *graph, uint32_t *id);     /* may be NULL */
+	int (*graph_exec_id)(void *exec, uint32_t *id); /* may be NULL */
+	int (*graph_node_id)(void *node, uint64_t *id); /* may be NULL */
+};
+
+/* The driver calls that moetop makes, never from a callback. */
+struct cuda_api {
+	int (*driver_version)(int *version);
+	int (*device_name)(char *name, int bytes, int device);
+	int (*ctx_set_current)(void *context);
+	int (*ctx_get_device)(int *device);
+	int (*mem_host_alloc)(void **p, size_t bytes, unsigned flags);
+	int (*mem_free_host)(void *p);
+	int (*stream_create)(void **stream, unsigned flags);
+	int (*stream_destroy)(void *stream);
+	int (*stream_synchronize)(void *stream);
+	int (*memcpy_dtoh_async)(void *dst, uint64_t src, size_t bytes,
+				 void *stream);
+	int (*exchange_capture_mode)(int *mode);
+	/* May be NULL (before 12.4, before 12.4, before 12.3). */
+	int (*func_param_info)(void *f, size_t i, size_t *offset,
+			       size_t *bytes);
+	int (*kernel_param_info)(void *k, size_t i, size_t *offset,
+				 size_t *bytes);
+	int (*func_name)(const char **name, void *f);
+};
+
+enum {
+	CUDA_STREAM_NON_BLOCKING = 1,
+	CUDA_HOST_ALLOC_PORTABLE = 1,
+	CUDA_CAPTURE_RELAXED = 2,
+};
+
+/*
+ * Fill *api from the process's libcupti.  `path` receives the file used (path
+ * may be NULL).  0; -ENOENT no libcupti loaded and none to open; -ENOSYS a
+ * needed function is missing in it.  *api is unchanged on error.
+ */
+int cupti_find(struct cupti_api *api, char *path, size_t path_bytes);
+
+/* The same for libcuda, which is never opened anew: -ENOENT not loaded. */
+int cuda_find(struct cuda_api *api);
+
+#endif

@@ -1,0 +1,116 @@
+/*
+ * reduce.h - kernel records of one window to sums per (phase, layer, class)
+ *
+ * Steps.  A replay of an executable graph with all MoE anchors of the model is
+ * one decode step; kernels outside it that run before the next step (LM head,
+ * token sampler) belong to it.  Everything else, eager launches and graphs that
+ * hold only a piece of the model, is cut at the anchors: `layers` of them make
+ * a step.  Its first anchor is known from a replay before or after it, or from
+ * kernels that come once per step (the embedding, the LM head: names that recur
+ * every `layers` anchors).  Between the last block of a step and the first
+ * anchor of the next, the cut is the widest idle gap, no later than where the
+ * kernels leading up to an inner layer would begin.
+ *
+ * Only whole steps count: a step counts if the next one begins in the window.
+ * A step of another number of anchors, or a replay with fewer kernels than the
+ * same graph had before, is left out and counted in bad_steps, unless it is cut
+ * by the window's edge.
+ *
+ * Step time is start to next start when the next step begins within three times
+ * this step's own span; otherwise the server had nothing to do, and the step
+ * takes its own span.
+ *
+ * Time covered: when kernels overlap, an instant belongs to the kernel that
+ * started first.  So union_ns adds up over classes, parts and layers to busy_ns.
+ *
+ * No allocation after reduce_new; one thread.
+ */
+#ifndef MOETOP_CUPTI_REDUCE_H
+#define MOETOP_CUPTI_REDUCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cupti/adapters.h"
+#include "cupti/classify.h"
+#include "wire/record.h"
+
+#define STEPS_MAX 8192u
+#define CELLS_MAX 131072u
+
+struct reduce_event { /* one kernel record, 32 bytes */
+	uint64_t start;
+	uint64_t graph_node;
+	uint32_t length; /* ns, at most 4.29 s */
+	uint32_t correlation;
+	uint32_t graph;
+	uint16_t name; /* kernel_names id */
+	uint8_t klass;
+	uint8_t flags; /* EVENT_ANCHOR */
+};
+enum { EVENT_ANCHOR = 1, EVENT_REPLAY = 2 };
+
+struct reduce_step {
+	uint64_t start; /* of the first kernel, CUPTI's clock */
+	uint32_t first_cell, cells;
+	uint32_t tokens; /* rows of the top-k kernel; 0 unknown */
+	uint8_t phase;
+};
+
+/* One (step, layer): when its ids can be read, and where. */
+struct reduce_cell {
+	uint64_t from, until;     /* end of top-k .. end of the block */
+	struct moe_launch launch; /* rows 0: unknown */
+	uint32_t step;
+	uint16_t layer;
+};
+
+struct reduce_sum {
+	uint64_t calls, sum_ns, union_ns;
+};
+
+struct reduce_result {
+	uint32_t phase_steps[PHASES];
+	uint64_t step_ns[PHASES], busy_ns[PHASES], tokens[PHASES];
+	uint32_t layers; /* anchors of one step; 0 none seen */
+	uint32_t bad_steps;
+	uint32_t lost; /* steps and cells beyond STEPS_MAX, CELLS_MAX */
+	uint32_t steps, cells;
+	struct reduce_step step[STEPS_MAX];
+	struct reduce_cell cell[CELLS_MAX];
+	/* Index LAYERS_MAX is LAYER_NONE, with part PART_BLOCK. */
+	struct reduce_sum sum[PHASES][LAYERS_MAX + 1][2][CLASSES];
+};
+
+struct reduce_params {
+	uint32_t layers;      /* MoE layers if the caller knows, else 0 */
+	uint32_t decode_hint; /* streams being decoded; 0 unknown */
+	bool graphs_used;     /* a graph with MoE anchors was ever launched */
+	/* The launch behind an anchor's record; 0 or -errno.  May be NULL. */
+	int (*find_launch)(void *arg, const struct reduce_event *anchor,
+			   struct moe_launch *out);
+	void *arg;
+};
+
+struct reduce;
+
+/* Room for `events` records a window.  names is borrowed.  NULL: no memory. */
+struct reduce *reduce_new(size_t events, struct kernel_names *names);
+void reduce_free(struct reduce *r);
+
+/* A new window: forget the events, keep what was learned about graphs. */
+void reduce_begin(struct reduce *r);
+
+/* Add one record with a sane time.  0 or -ENOSPC.  Any order. */
+int reduce_add(struct reduce *r, const struct reduce_event *e);
+size_t reduce_events(const struct reduce *r);
+
+/* MoE anchors of a graph, from the records of all windows so far; 0 unknown. */
+uint32_t reduce_graph_anchors(const struct reduce *r, uint32_t graph);
+
+/* Reduce the window; the result is valid until the next reduce_begin. */
+const struct reduce_result *reduce_end(struct reduce *r,
+				       const struct reduce_params *p);
+
+#endif

@@ -1,0 +1,311 @@
+#include <string.h>
+
+#include "cupti/reduce_parts.h"
+
+#define NO_REPLAY UINT32_MAX
+#define PERIODS_MAX 16u
+#define PERIOD_MATCH 0.9    /* of stretches that must repeat, to believe it */
+#define DRAFT_LAYERS_MAX 8u /* anchors of a speculative decoder's own layers */
+
+static uint32_t gcd(uint32_t a, uint32_t b)
+{
+	while (b) {
+		uint32_t rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
+/* ---- stretches ----------------------------------------------------------- */
+
+static void open_segment(struct reduce *r, uint32_t begin, bool after_replay)
+{
+	r->segment[r->segments] = (struct segment){
+		.first_stretch = r->stretches,
+		.begin = begin,
+		.replay = NO_REPLAY,
+		.after_replay = after_replay,
+	};
+}
+
+static void close_segment(struct reduce *r, uint32_t replay)
+{
+	struct segment *s = &r->segment[r->segments++];
+
+	s->stretches = r->stretches - s->first_stretch;
+	s->replay = replay;
+}
+
+/* How far apart, in anchors of one segment, does this name return? */
+static void note_name(struct reduce *r, uint16_t name, uint32_t stretch)
+{
+	struct name_stat *s = &r->stat[name];
+
+	if (s->count && s->segment == r->segments) {
+		if (s->last == stretch)
+			return;
+		s->gcd = gcd(stretch - s->last, s->gcd);
+	}
+	s->segment = r->segments;
+	s->last = stretch;
+	s->count++;
+}
+
+struct walk {
+	uint32_t lead;
+	uint64_t names;
+	bool whole; /* the stretch is not cut by the window's start */
+};
+
+static void walk_event(struct reduce *r, struct walk *w, uint32_t i)
+{
+	const struct reduce_event *e = &r->ev[i];
+
+	if (w->whole)
+		note_name(r, e->name, r->stretches);
+	w->names = (w->names ^ e->name) * 0x100000001b3ull;
+	if (e->flags & EVENT_ANCHOR) {
+		if (r->stretches == STRETCHES_MAX) {
+			r->result.lost++;
+			return;
+		}
+		r->stretch[r->stretches++] = (struct stretch){
+			.anchor = i,
+			.lead = w->lead,
+			.names = w->names,
+		};
+		w->names = 0;
+		w->whole = true;
+	}
+	if (kernel_class_closes(e->klass))
+		w->lead = i + 1;
+}
+
+void reduce_find_stretches(struct reduce *r)
+{
+	struct walk w = { 0 };
+
+	open_segment(r, 0, false);
+	for (uint32_t i = 0; i < r->n; i++) {
+		uint32_t owner = r->owner[i];
+
+		if (!owner) {
+			walk_event(r, &w, i);
+			continue;
+		}
+		if (r->replay[owner - 1].first != i)
+			continue;
+		close_segment(r, owner - 1);
+		open_segment(r, i + 1, true);
+		w = (struct walk){ .lead = i + 1, .whole = true };
+	}
+	close_segment(r, NO_REPLAY);
+}
+
+/* ---- the period ----------------------------------------------------------- */
+
+static double match_ratio(const struct reduce *r, uint32_t period)
+{
+	uint32_t pairs = 0, equal = 0;
+
+	for (uint32_t s = 0; s < r->segments; s++) {
+		const struct segment *g = &r->segment[s];
+
+		/* The first stretch of a window is not whole. */
+		for (uint32_t k = g->after_replay ? 0 : 1;
+		     k + period < g->stretches; k++) {
+			const struct stretch *a =
+				&r->stretch[g->first_stretch + k];
+
+			pairs++;
+			equal += a->names == a[period].names;
+		}
+	}
+	return pairs >= 2 * period ? (double)equal / pairs : 0;
+}
+
+/* Distinct periods of names that came at least three times. */
+static uint32_t list_periods(const struct reduce *r, uint32_t *period)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i <= NAMES_MAX && n < PERIODS_MAX; i++) {
+		const struct name_stat *s = &r->stat[i];
+		bool new = s->count >= 3 && s->gcd > 1 && s->gcd <= LAYERS_MAX;
+
+		for (uint32_t k = 0; k < n; k++)
+			new = new &&period[k] != s->gcd;
+		if (new)
+			period[n++] = s->gcd;
+	}
+	return n;
+}
+
+/*
+ * The names of a step's kernels repeat with the step.  Kernels of every fourth
+ * layer (hybrid attention) have a shorter period, with which not all stretches
+ * repeat; kernels of every n-th step a longer one: the shortest of the best.
+ */
+uint32_t reduce_learn_layers(struct reduce *r)
+{
+	uint32_t period[PERIODS_MAX], n = list_periods(r, period), best = 0;
+	double best_ratio = PERIOD_MATCH;
+
+	for (uint32_t k = 0; k < n; k++) {
+		double ratio = match_ratio(r, period[k]);
+		double gain = ratio - best_ratio;
+
+		if (gain > 0.002 ||
+		    (gain > -0.002 && best && period[k] < best)) {
+			best = period[k];
+			best_ratio = ratio;
+		}
+	}
+	return best;
+}
+
+/* Remember which names come once per step, over windows too. */
+static void mark_names(struct reduce *r)
+{
+	for (uint32_t i = 0; i < NAMES_MAX; i++) {
+		const struct name_stat *s = &r->stat[i];
+		struct kernel_name *name;
+
+		if (s->gcd == 0)
+			continue;
+		name = kernel_names_at(r->names, (uint16_t)i);
+		name->marker = s->gcd % r->layers == 0 ? r->layers : 0;
+	}
+}
+
+static void mark_stretches(struct reduce *r)
+{
+	uint32_t k = 0;
+	bool marked = false;
+
+	for (uint32_t i = 0; i < r->n && k < r->stretches; i++) {
+		const struct reduce_event *e = &r->ev[i];
+
+		if (r->owner[i])
+			continue;
+		marked |=
+			kernel_names_at(r->names, e->name)->marker == r->layers;
+		if (i == r->stretch[k].anchor) {
+			r->stretch[k++].marked = marked;
+			marked = false;
+		}
+	}
+}
+
+/* ---- where steps begin ---------------------------------------------------- */
+
+static void add_bound(struct reduce *r, uint32_t event, bool replay, bool good)
+{
+	if (r->bounds == STEPS_MAX) {
+		r->result.lost++;
+		return;
+	}
+	r->bound[r->bounds++] = (struct bound){ .event = event,
+						.replay = replay,
+						.good = good };
+}
+
+/* Fewest kernels between a block and the next anchor: an inner layer's. */
+static uint32_t inner_lead(const struct reduce *r)
+{
+	uint32_t least = UINT32_MAX;
+
+	for (uint32_t s = 0; s < r->segments; s++) {
+		const struct segment *g = &r->segment[s];
+
+		for (uint32_t k = 1; k < g->stretches; k++) {
+			const struct stretch *a =
+				&r->stretch[g->first_stretch + k];
+			uint32_t lead = a->anchor - a->lead;
+
+			if (!a->marked && lead < least)
+				least = lead;
+		}
+	}
+	return least == UINT32_MAX ? 0 : least;
+}
+
+/* The first kernel of the step whose first anchor ends this stretch. */
+static uint32_t cut(const struct reduce *r, const struct stretch *s)
+{
+	uint32_t last = s->anchor - s->lead > r->inner_lead
+				? s->anchor - r->inner_lead
+				: s->lead;
+	uint32_t at = s->lead;
+	uint64_t end =
+		s->lead ? event_end(&r->ev[s->lead - 1]) : r->ev[0].start;
+	uint64_t widest = 0;
+
+	for (uint32_t i = s->lead; i <= last; i++) {
+		const struct reduce_event *e = &r->ev[i];
+
+		/* What is left of the replay before this segment. */
+		if (r->owner[i])
+			at = i + 1;
+		else if (e->start > end && e->start - end > widest) {
+			widest = e->start - end;
+			at = i;
+		}
+		if (event_end(e) > end)
+			end = event_end(e);
+	}
+	return at;
+}
+
+/* Does anchor k of the segment open a step?  since: anchors since the last. */
+static bool opens_step(const struct reduce *r, const struct segment *g,
+		       uint32_t k, uint32_t since, bool in_phase)
+{
+	if (k == 0 && g->after_replay)
+		return true;
+	if (r->stretch[g->first_stretch + k].marked)
+		return true;
+	if (in_phase)
+		return since == r->layers;
+	return g->replay != NO_REPLAY && (g->stretches - k) % r->layers == 0;
+}
+
+static void bound_segment(struct reduce *r, const struct segment *g)
+{
+	uint32_t since = 0;
+	bool in_phase = false, between;
+
+	between = g->after_replay && g->replay != NO_REPLAY;
+	if (between && g->stretches <= DRAFT_LAYERS_MAX &&
+	    g->stretches < r->layers)
+		return;
+	for (uint32_t k = 0; k < g->stretches; k++, since++) {
+		if (!opens_step(r, g, k, since, in_phase))
+			continue;
+		add_bound(r, cut(r, &r->stretch[g->first_stretch + k]), false,
+			  true);
+		in_phase = true;
+		since = 0;
+	}
+	if (!in_phase)
+		r->result.bad_steps += g->stretches / r->layers;
+}
+
+void reduce_find_bounds(struct reduce *r)
+{
+	mark_names(r);
+	mark_stretches(r);
+	r->inner_lead = inner_lead(r);
+	for (uint32_t s = 0; s < r->segments; s++) {
+		const struct segment *g = &r->segment[s];
+		const struct replay *p;
+
+		bound_segment(r, g);
+		if (g->replay == NO_REPLAY)
+			continue;
+		p = &r->replay[g->replay];
+		add_bound(r, p->first, true, p->state == REPLAY_WHOLE);
+	}
+}

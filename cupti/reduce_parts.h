@@ -1,0 +1,105 @@
+/*
+ * reduce_parts.h - shared by the parts of reduce.c; nobody else's business
+ *
+ * Order of work: sort by start; find replays and anchors; find the steps of the
+ * eager stream; add up what lies in whole steps.
+ */
+#ifndef MOETOP_CUPTI_REDUCE_PARTS_H
+#define MOETOP_CUPTI_REDUCE_PARTS_H
+
+#include "cupti/reduce.h"
+
+#define REPLAYS_MAX 8192u
+#define REPLAY_SLOTS (4 * REPLAYS_MAX)
+#define GRAPHS_KNOWN 2048u
+#define STRETCHES_MAX CELLS_MAX
+
+/* Finds the one anchor of each layer among the routing kernels of a stream. */
+struct anchor_state {
+	uint8_t last;  /* class of the last candidate */
+	bool adjacent; /* nothing but routing since then */
+	bool experts;  /* an expert GEMM since the last anchor */
+};
+
+enum replay_state { REPLAY_PIECE, REPLAY_WHOLE, REPLAY_BROKEN };
+
+struct replay {
+	uint32_t correlation, graph;
+	uint32_t kernels, anchors;
+	uint32_t first, last; /* event indices */
+	struct anchor_state anchor;
+	enum replay_state state;
+};
+
+struct known_graph { /* open addressing by id, kept over windows */
+	uint32_t id, kernels, anchors;
+};
+
+/* Eager events from one anchor, or from the start of a segment, to the next
+ * anchor. */
+struct stretch {
+	uint32_t anchor; /* event index of the anchor that ends it */
+	uint32_t lead;   /* first event after the last block */
+	uint64_t names;  /* hash of the kernel names in it, in order */
+	bool marked;     /* holds a kernel that comes once per step */
+};
+
+/* The eager stream between two whole replays. */
+struct segment {
+	uint32_t first_stretch, stretches;
+	uint32_t begin;    /* event index of its first eager event */
+	uint32_t replay;   /* that ends it; UINT32_MAX: the window's end */
+	bool after_replay; /* starts after a replay, not with the window */
+};
+
+struct name_stat {
+	uint32_t last, segment, gcd, count;
+};
+
+struct bound { /* where a step begins */
+	uint32_t event;
+	bool replay, good;
+};
+
+struct reduce {
+	struct kernel_names *names;
+	size_t max, n;
+	struct reduce_event *ev, *spare;
+	uint32_t *owner; /* replay index + 1, 0 outside replays */
+	struct known_graph graph[GRAPHS_KNOWN];
+	uint32_t graph_layers; /* most anchors that a graph had */
+	uint32_t eager_layers; /* learnt from the eager stream */
+	uint32_t layers;       /* what this window uses */
+	uint32_t inner_lead;   /* kernels that lead up to an inner layer */
+	uint32_t replays, segments, stretches, bounds;
+	struct replay replay[REPLAYS_MAX];
+	uint32_t replay_slot[REPLAY_SLOTS]; /* index + 1 */
+	struct segment segment[REPLAYS_MAX + 1];
+	struct stretch stretch[STRETCHES_MAX];
+	struct name_stat stat[NAMES_MAX + 1];
+	struct bound bound[STEPS_MAX];
+	struct reduce_result result;
+};
+
+static inline uint64_t event_end(const struct reduce_event *e)
+{
+	return e->start + e->length;
+}
+
+/* Is this kernel the one that opens a layer?  Kernels in order. */
+bool anchor_step(struct anchor_state *s, unsigned klass);
+
+/* reduce_replays.c: fill replay[], owner[], anchor flags, graph_layers. */
+void reduce_find_replays(struct reduce *r);
+/* Say of each replay what it is, once `layers` is known. */
+void reduce_judge_replays(struct reduce *r);
+
+/* reduce_eager.c: segments and stretches; `layers` from them; bounds. */
+void reduce_find_stretches(struct reduce *r);
+uint32_t reduce_learn_layers(struct reduce *r);
+void reduce_find_bounds(struct reduce *r);
+
+/* reduce_sum.c: add up the steps between bounds. */
+void reduce_sum_steps(struct reduce *r, const struct reduce_params *p);
+
+#endif
