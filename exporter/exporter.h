@@ -24,13 +24,14 @@ void text_printf(struct text *t, const char *format, ...)
 void text_write(struct text *t, const void *data, size_t bytes);
 void text_free(struct text *t);
 
-struct format { /* one const instance per format, exporter/format.c */
-	const char *name;	  /* "prometheus", "json" */
+struct format {                   /* one const instance per format */
+	const char *name;         /* "prometheus", "json" */
 	const char *content_type; /* for HTTP */
+	/* Appends; out->error tells whether it fitted. */
 	void (*write)(struct text *out, const struct snapshot *s);
 };
-extern const struct format format_json;	      /* one line, design section 9 */
-extern const struct format format_prometheus; /* text 0.0.4 */
+extern const struct format format_json;       /* one line with its '\n' */
+extern const struct format format_prometheus; /* text format 0.0.4 */
 
 /* ---- HTTP -------------------------------------------------------------- */
 
@@ -52,21 +53,28 @@ int http_timeout_ms(const struct http *h);
 uint16_t http_port(const struct http *h);
 /* From now on serve this one; renders at once, keeps no reference. */
 void http_publish(struct http *h, const struct snapshot *s);
-void http_close(struct http *h);
+void http_close(struct http *h); /* NULL legal */
 
 /* ---- recordings (wire/snapshot.proto) ---------------------------------- */
 
 struct recorder;
+/*
+ * Start a new file.  An older recording at path is replaced; any other file
+ * that is not empty is left alone: -EEXIST.  -errno; why gets one line.
+ */
 int recorder_open(struct recorder **out, const char *path, char *why,
 		  size_t why_bytes);
+/* 0 or -errno; after an error the file ends with the last whole snapshot. */
 int recorder_write(struct recorder *r, const struct snapshot *s);
 int recorder_close(struct recorder *r); /* NULL legal; 0 or -errno */
 
 struct player;
+/* -EBADMSG not a recording, -errno; why gets one line. */
 int player_open(struct player **out, const char *path, char *why,
 		size_t why_bytes);
-/* 1 and *s, 0 at the end, -EBADMSG corrupt, -errno. */
+/* 1 and *s, 0 at the end, -EBADMSG corrupt or cut off, -errno; *s is unchanged
+ * unless 1.  The input is hostile. */
 int player_next(struct player *p, struct snapshot *s);
-void player_close(struct player *p);
+void player_close(struct player *p); /* NULL legal */
 
 #endif

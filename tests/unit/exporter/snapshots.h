@@ -1,0 +1,213 @@
+/*
+ * snapshots.h - hand-made snapshots for the tests of the exporter
+ *
+ * Qwen3-30B-A3B on two H200 with 16 users, round numbers; and nothing at all.
+ */
+#ifndef MOETOP_TESTS_UNIT_EXPORTER_SNAPSHOTS_H
+#define MOETOP_TESTS_UNIT_EXPORTER_SNAPSHOTS_H
+
+#include <stdio.h>
+#include <string.h>
+
+#include "model/snapshot.h"
+
+static inline struct value ok(double v, enum value_source source)
+{
+	return value_make(v, source);
+}
+
+static inline struct snapshot_hist snapshot_hist(double n, double scale)
+{
+	return (struct snapshot_hist){
+		.count = ok(n, SOURCE_MEASURED),
+		.sum = ok(n * scale, SOURCE_MEASURED),
+		.p50 = ok(scale * 0.75, SOURCE_MEASURED),
+		.p90 = ok(scale * 2, SOURCE_MEASURED),
+		.p99 = ok(scale * 4, SOURCE_MEASURED),
+	};
+}
+
+static inline void snapshot_fill_target(struct snapshot_target *g)
+{
+	*g = (struct snapshot_target){
+		.pid = 4242,
+		.engine = "vllm",
+		.engine_version = "0.11.0",
+		.model = "Qwen/Qwen3-30B-A3B",
+		.config_origin = "Hugging Face cache of the server",
+		.experts = 128,
+		.top_k = 8,
+		.moe_layers = 48,
+		.quant = "bf16",
+		.port = 8000,
+		.gpu = "NVIDIA H200",
+		.n_gpus = 2,
+		.tp = 2,
+		.ep = 1,
+		.host = "box",
+		.n_ranks = 2,
+	};
+	for (unsigned i = 0; i < 2; i++) {
+		struct snapshot_rank *r = &g->ranks[i];
+
+		r->pid = 4300 + (int)i;
+		r->rank = i;
+		r->gpu_index = (int)i;
+		strcpy(r->gpu, "NVIDIA H200");
+		strcpy(r->agent, i ? "disabled" : "idle");
+	}
+	strcpy(g->ranks[1].reason, "another profiler owns CUPTI");
+}
+
+static inline void snapshot_fill_health(struct snapshot_health *h)
+{
+	static const struct snapshot_tier tiers[SNAPSHOT_TIERS] = {
+		{ "T0", TIER_OK, "configuration, NVML, engine metrics", "" },
+		{ "T1", TIER_OK, "requests in flight, from the kernel (K)",
+		  "" },
+		{ "T2", TIER_OK, "kernel time by layer, in windows", "" },
+		{ "T3", TIER_MISSING, "rows per expert",
+		  "start the server with moetop run" },
+		{ "C", TIER_OFF, "DRAM bytes by PM sampling",
+		  "--counters=pm as root" },
+	};
+
+	memcpy(h->tiers, tiers, sizeof(tiers));
+	h->lost_ring = 3;
+	h->lost_requests = 1;
+	h->bad_steps = 2;
+	h->cells_sampled = 4800;
+	h->cells_rejected = 7;
+	h->cells_lost = 9;
+	h->windows = 12;
+	h->window_age_seconds = ok(4.5, SOURCE_MEASURED);
+	strcpy(h->rows_method, "sampled");
+}
+
+static inline void snapshot_fill_layers(struct snapshot *s)
+{
+	s->n_layers = 3;
+	for (unsigned i = 0; i < 3; i++) {
+		struct snapshot_layer *l = &s->layers[i];
+
+		l->seconds_per_step = ok(0.0002 + 1e-5 * i, SOURCE_MEASURED);
+		l->expert_seconds_per_step = ok(0.00015, SOURCE_MEASURED);
+		l->rows = ok(128, SOURCE_MEASURED);
+		l->active_experts = ok(80 + i, SOURCE_MEASURED);
+		l->single_row_experts = ok(48, SOURCE_MEASURED);
+		l->fragmentation = ok((80 + i) / 128., SOURCE_MEASURED);
+		l->share = ok(1 / 3., SOURCE_INFERRED);
+		strcpy(l->backend, "gemm.triton");
+	}
+	/* the last layer was not read */
+	s->layers[2].rows = (struct value){ 0 };
+	s->layers[2].backend[0] = '\0';
+	s->n_classes = 2;
+	s->classes[0] = (struct snapshot_class){
+		.name = "gemm.triton",
+		.calls_per_step = ok(96, SOURCE_MEASURED),
+		.seconds_per_step = ok(0.0072, SOURCE_MEASURED),
+		.share = ok(0.6, SOURCE_MEASURED),
+	};
+	s->classes[1] = (struct snapshot_class){
+		.name = "other",
+		.calls_per_step = ok(10, SOURCE_MEASURED),
+	};
+}
+
+static inline void snapshot_fill_metrics(struct snapshot *s)
+{
+	const struct {
+		enum metric_id id;
+		double v;
+		enum value_source source;
+	} metrics[] = {
+		{ METRIC_IN_FLIGHT, 16, SOURCE_MEASURED },
+		{ METRIC_STARTED, 1234567, SOURCE_MEASURED },
+		{ METRIC_COMPLETED, 1234551, SOURCE_MEASURED },
+		{ METRIC_TOKENS, 1333.3333333333333, SOURCE_MEASURED },
+		{ METRIC_STEP_SECONDS, 0.012, SOURCE_MEASURED },
+		{ METRIC_ROWS, 128, SOURCE_MEASURED },
+		{ METRIC_ACTIVE_EXPERTS, 81, SOURCE_MEASURED },
+		{ METRIC_SINGLE_ROW_EXPERTS, 48, SOURCE_MEASURED },
+		{ METRIC_FRAGMENTATION, 81 / 128., SOURCE_MEASURED },
+		{ METRIC_SINGLE_ROW, 48 / 81., SOURCE_MEASURED },
+		{ METRIC_USEFUL_MBU, 0.1 + 0.2, SOURCE_MODELLED },
+		{ METRIC_SCRAPED_RUNNING, 16, SOURCE_SCRAPED },
+	};
+
+	for (size_t i = 0; i < sizeof(metrics) / sizeof(metrics[0]); i++)
+		s->metrics[metrics[i].id] = ok(metrics[i].v, metrics[i].source);
+	s->metrics[METRIC_MBU].state = VALUE_WARMING;
+	s->metrics[METRIC_DRAM_READ] =
+		(struct value){ 1e12, VALUE_STALE, SOURCE_MEASURED };
+}
+
+static inline void snapshot_full(struct snapshot *s)
+{
+	memset(s, 0, sizeof(*s));
+	s->time = 1700000000.25;
+	s->interval_s = 1;
+	s->uptime_s = 60;
+	s->sequence = 60;
+	snapshot_fill_target(&s->target);
+	snapshot_fill_health(&s->health);
+	snapshot_fill_metrics(s);
+	snapshot_fill_layers(s);
+	s->regime = REGIME_VALLEY;
+	s->side = SIDE_NEAR;
+	s->regime_source = SOURCE_MEASURED;
+	s->hists[HISTOGRAM_TTFT] = snapshot_hist(1000, 0.125);
+	s->hists[HISTOGRAM_STEP] = snapshot_hist(500, 0.012);
+	s->group_share[0] = ok(0.6, SOURCE_MEASURED);
+	s->n_findings = 1;
+	s->findings[0] = (struct finding){
+		.rule = "valley_near",
+		.severity = SEVERITY_WARNING,
+		.gain = ok(0.4, SOURCE_MODELLED),
+		.text = "Most experts are read for one row; send more users "
+			"here.",
+		.evidence = { { "single_row_ratio", 48 / 81. },
+			      { "requests_in_flight", 16 } },
+		.n_evidence = 2,
+	};
+	strcpy(s->verdict[0], "In the valley, on the near side.");
+	strcpy(s->health.message, "window 12 taken");
+}
+
+/* Nothing is known but the time. */
+static inline void snapshot_empty(struct snapshot *s)
+{
+	memset(s, 0, sizeof(*s));
+	s->time = 1700000000;
+	s->interval_s = 1;
+}
+
+/* As many rows as fit, every value known: the most series there can be. */
+static inline void snapshot_large(struct snapshot *s, unsigned layers)
+{
+	snapshot_full(s);
+	for (unsigned i = 0; i < METRICS; i++)
+		s->metrics[i] = ok(1, SOURCE_MEASURED);
+	for (unsigned i = 0; i < HISTOGRAMS; i++)
+		s->hists[i] = snapshot_hist(1000, 1);
+	s->layers[0].dram_bytes_per_step = ok(1e9, SOURCE_INFERRED);
+	s->n_layers = layers;
+	for (unsigned i = 1; i < layers; i++)
+		s->layers[i] = s->layers[0];
+	s->classes[0].group = 1;
+	s->n_classes = SNAPSHOT_CLASSES_MAX;
+	for (unsigned i = 1; i < SNAPSHOT_CLASSES_MAX; i++) {
+		s->classes[i] = s->classes[0];
+		snprintf(s->classes[i].name, sizeof(s->classes[i].name),
+			 "class.%u", i);
+	}
+	s->target.n_ranks = SNAPSHOT_RANKS_MAX;
+	for (unsigned i = 2; i < SNAPSHOT_RANKS_MAX; i++) {
+		s->target.ranks[i] = s->target.ranks[0];
+		s->target.ranks[i].rank = i;
+		s->target.ranks[i].gpu_index = (int)i;
+	}
+}
+
+#endif
