@@ -1,0 +1,201 @@
+/* Regimes, findings and the verdict of hand-made samples, and the edges. */
+#include "tests/unit/model/snapshot_fixture.h"
+
+/* ---- regimes and findings --------------------------------------------- */
+
+static bool found(const char *rule)
+{
+	for (unsigned i = 0; i < f->snap.n_findings; i++)
+		if (!strcmp(f->snap.findings[i].rule, rule))
+			return true;
+	return false;
+}
+
+static void test_prefill_share(void **state)
+{
+	(void)state;
+	give_requests(100, 20);
+	give_window(100, 108, 10);
+	f->window.steps[1] = 50;
+	f->window.step_ns[1] = 3e9;
+	f->window.tokens[1] = 50 * 500;
+	update();
+	/* 100 of the 500 tokens of such a step are decoded ones */
+	is(METRIC_PREFILL_SHARE, 3e9 * 0.8 / 4e9, VALUE_OK, SOURCE_MEASURED);
+	assert_int_equal(f->snap.regime, REGIME_PREFILL);
+	give_requests(120, 0); /* no one waits any more */
+	for (unsigned i = 0; i < 4; i++)
+		update();
+	assert_true(f->snap.regime != REGIME_PREFILL);
+}
+
+static void test_kv_bound_by_attention_time(void **state)
+{
+	(void)state;
+	give_requests(64, 0);
+	give_agent(100);
+	give_window(64, 100, 20);
+	f->window.group_ns[0] = 2e8;
+	f->window.group_ns[2] = 6e8;
+	update();
+	is(METRIC_KV_SHARE, 0.6, VALUE_OK, SOURCE_INFERRED);
+	assert_int_equal(f->snap.regime, REGIME_KV);
+	assert_true(found("kv_bound"));
+	assert_true(fabs(metric(METRIC_MARGINAL_GAIN).v +
+			 metric(METRIC_EXPERT_SHARE).v +
+			 metric(METRIC_KV_SHARE).v +
+			 metric(METRIC_COMPUTE_SHARE).v - 1) < 1e-12);
+}
+
+static void test_findings_of_the_valley(void **state)
+{
+	const struct finding *n = &f->snap.findings[0];
+
+	(void)state;
+	give_requests(14, 0);
+	give_agent(100);
+	give_window(14, 61, 36);
+	update();
+	assert_true(found("valley_near"));
+	assert_string_equal(n->rule, "valley_near");
+	assert_int_equal(n->severity, SEVERITY_WARNING);
+	assert_true(value_known(n->gain) && n->gain.v > 0.2 && n->gain.v < 1);
+	assert_int_equal(n->n_evidence, 4);
+	assert_string_equal(n->evidence[0].key, "single_row_ratio");
+	assert_non_null(strstr(f->snap.verdict[0], "near side"));
+	assert_non_null(strstr(f->snap.verdict[0], "14 users read 61 of 128"));
+	assert_non_null(strstr(f->snap.verdict[1], "free"));
+	assert_non_null(strstr(f->snap.verdict[2], "$"));
+}
+
+static void test_host_bound_padding_and_impossible(void **state)
+{
+	(void)state;
+	give_requests(16, 0);
+	give_agent(100);
+	give_window(16, 64, 32);
+	f->window.busy_ns = 0.6e9;
+	f->window.rows.padded_rows = f->window.rows.rows * 0.5;
+	update();
+	assert_true(found("host_bound"));
+	assert_true(found("padding"));
+	assert_false(found("smbu_impossible"));
+	give_window(16, 64, 32);
+	f->window.step_ns[0] = 4e8; /* 4 ms for 31 GB: 1.6 of the peak */
+	f->window.busy_ns = 4e8;
+	update();
+	assert_true(found("smbu_impossible"));
+	assert_false(found("host_bound"));
+}
+
+/* ---- edges ------------------------------------------------------------ */
+
+static void all_finite(void)
+{
+	const struct value *v = f->snap.metrics;
+
+	for (unsigned i = 0; i < METRICS; i++)
+		if (value_known(v[i]))
+			assert_true(isfinite(v[i].v));
+	for (unsigned l = 0; l < f->snap.n_layers; l++)
+		assert_true(isfinite(f->snap.layers[l].seconds_per_step.v));
+	for (unsigned i = 0; i < f->snap.n_findings; i++)
+		for (unsigned j = 0; j < f->snap.findings[i].n_evidence; j++)
+			assert_true(
+				isfinite(f->snap.findings[i].evidence[j].v));
+	for (unsigned i = 0; i < 3; i++)
+		assert_null(strstr(f->snap.verdict[i], "nan"));
+}
+
+static void test_edge_values(void **state)
+{
+	static const double tokens[] = { 0, 1, 1e6 };
+	static const double intervals[] = { 0, -1, NAN, 0.2, 5, INFINITY };
+	struct arch all = arch; /* k = E: dense in all but name */
+
+	(void)state;
+	all.top_k = 128;
+	for (unsigned i = 0; i < 3 * 6; i++) {
+		double b = tokens[i % 3];
+
+		f->in.interval_s = intervals[i / 3];
+		give_requests(b, 0);
+		give_agent(b > 0 ? 10 : 0);
+		give_window(b, fmin(b * 8, 128), 0);
+		f->window.end_ns += i;
+		model_update(f->model, &f->in, &arch, gpu_find("H200"),
+			     &f->snap);
+		all_finite();
+		f->window.windows = 1;
+		f->window.end_ns += 0.5;
+		model_update(f->model, &f->in, &all, gpu_find("H200"),
+			     &f->snap);
+		all_finite();
+		model_update(f->model, &f->in, NULL, NULL, &f->snap);
+		all_finite();
+	}
+	/* U = R: each row an expert of its own; F1 = 0; no rows at all */
+	f->in.interval_s = 1;
+	f->in.now_ns += 1e12;
+	give_requests(16, 0);
+	give_agent(100);
+	give_window(16, 128, 128);
+	update();
+	is(METRIC_FRAGMENTATION, 1, VALUE_OK, SOURCE_MEASURED);
+	all_finite();
+	give_window(16, 8, 0);
+	f->window.end_ns += 1;
+	update();
+	all_finite();
+	f->window = (struct sample_window){ .windows = 1,
+					    .wall_ns = 1e9,
+					    .end_ns = f->in.now_ns };
+	update();
+	all_finite();
+}
+
+static void test_dense_model_has_no_valley(void **state)
+{
+	struct arch dense = { .layers = 32,
+			      .hidden = 4096,
+			      .dense_params = 8e9,
+			      .dense_bytes = 16e9 };
+
+	(void)state;
+	give_requests(16, 0);
+	model_update(f->model, &f->in, &dense, gpu_find("H200"), &f->snap);
+	all_finite();
+	unknown(METRIC_FRAGMENTATION);
+	assert_int_equal(f->snap.regime, REGIME_UNKNOWN);
+	assert_non_null(strstr(f->snap.verdict[0], "no experts"));
+}
+
+static void test_target_and_health_are_left_alone(void **state)
+{
+	(void)state;
+	f->snap.target.pid = 77;
+	f->snap.health.windows = 5;
+	update();
+	update();
+	assert_int_equal(f->snap.target.pid, 77);
+	assert_int_equal(f->snap.health.windows, 5);
+	assert_int_equal(f->snap.sequence, 2);
+	assert_true(f->snap.uptime_s == 1);
+	assert_true(f->snap.time == 1001);
+	assert_true(f->snap.interval_s == 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(test_prefill_share),
+		T(test_kv_bound_by_attention_time),
+		T(test_findings_of_the_valley),
+		T(test_host_bound_padding_and_impossible),
+		T(test_edge_values),
+		T(test_dense_model_has_no_valley),
+		T(test_target_and_health_are_left_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,326 @@
+/* model_update on hand-made samples: each tier, each kind of age. */
+#include "tests/unit/model/snapshot_fixture.h"
+
+#include "model/valley.h"
+
+/* ---- tiers ------------------------------------------------------------ */
+
+static void test_nothing_known(void **state)
+{
+	(void)state;
+	update();
+	for (unsigned i = 0; i < METRICS; i++)
+		if (i != METRIC_VALLEY_FLOOR && i != METRIC_RIDGE_ROWS)
+			unknown((enum metric_id)i);
+	assert_int_equal(f->snap.regime, REGIME_UNKNOWN);
+	assert_int_equal(f->snap.n_findings, 0);
+	assert_true(f->snap.verdict[0][0] != '\0');
+	is(METRIC_VALLEY_FLOOR, valley_floor(128, 8), VALUE_OK,
+	   SOURCE_MODELLED);
+	is(METRIC_RIDGE_ROWS, 989.4e12 * 2 / (2 * 4.8e12), VALUE_OK,
+	   SOURCE_MODELLED);
+}
+
+static void test_engine_metrics_only(void **state)
+{
+	(void)state;
+	f->in.have_scrape = true;
+	f->in.running = 16;
+	f->in.queued = 2;
+	f->in.d_generated_tokens = 1600;
+	update();
+	is(METRIC_SCRAPED_RUNNING, 16, VALUE_OK, SOURCE_SCRAPED);
+	is(METRIC_TOKENS, 1600, VALUE_OK, SOURCE_SCRAPED);
+	is(METRIC_TOKENS_PER_STEP, 16, VALUE_OK, SOURCE_SCRAPED);
+	is(METRIC_ACTIVE_EXPERTS, valley_active(128, 8, 16), VALUE_OK,
+	   SOURCE_MODELLED);
+	is(METRIC_ROWS, 128, VALUE_OK, SOURCE_MODELLED);
+	unknown(METRIC_IN_FLIGHT);
+	unknown(METRIC_STEP_SECONDS);
+	assert_int_equal(metric(METRIC_MARGINAL_GAIN).source, SOURCE_MODELLED);
+	assert_int_equal(f->snap.regime, REGIME_VALLEY);
+	assert_int_equal(f->snap.regime_source, SOURCE_MODELLED);
+	f->in.running = f->in.queued = 0;
+	update();
+	assert_int_equal(f->snap.regime, REGIME_IDLE);
+}
+
+static void test_requests_only(void **state)
+{
+	(void)state;
+	give_requests(14, 2);
+	f->in.started = 100;
+	f->in.completed = 80;
+	f->in.aborted = 4;
+	f->in.d_started = 3;
+	f->in.d_events = 700;
+	f->in.interval_s = 0.5;
+	update();
+	is(METRIC_IN_FLIGHT, 16, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_WAITING, 2, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_STARTED, 100, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_ABORTED, 4, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_ARRIVALS, 6, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_EVENTS, 1400, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_TOKENS_PER_STEP, 14, VALUE_OK, SOURCE_INFERRED);
+	unknown(METRIC_TOKENS); /* an event is not a token */
+	assert_int_equal(f->snap.regime, REGIME_VALLEY);
+}
+
+static void test_rows_are_the_window(void **state)
+{
+	(void)state;
+	give_requests(16, 0);
+	give_agent(100);
+	give_window(16, 64, 32);
+	update();
+	is(METRIC_ROWS, 128, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_ACTIVE_EXPERTS, 64, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_SINGLE_ROW_EXPERTS, 32, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_COVERAGE, 0.5, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_FRAGMENTATION, 0.5, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_ROWS_PER_ACTIVE, 2, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_SINGLE_ROW, 0.5, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_VALLEY_INDEX, 0.25, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_TOKENS_PER_STEP, 16, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_STEP_SECONDS, 0.010, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_STEPS, 100, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_TOKENS, 1600, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_BUSY, 0.9, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_PREFILL_SHARE, 0, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_COST, 3.0 / 3600 / 1600 * 1e6, VALUE_OK, SOURCE_MEASURED);
+}
+
+static void test_shares_follow_the_formulas(void **state)
+{
+	double bw = 0.85 * 4.8e12, routed = 48 * 64 * 9437184.0;
+	double expert = 0.5 * fmin(routed / bw, 0.006) / 0.010;
+
+	(void)state;
+	give_requests(16, 0);
+	give_agent(100);
+	give_window(16, 64, 32);
+	update();
+	is(METRIC_EXPERT_SHARE, expert, VALUE_OK, SOURCE_INFERRED);
+	is(METRIC_COMPUTE_SHARE, 0, VALUE_OK, SOURCE_INFERRED);
+	unknown(METRIC_KV_SHARE);
+	is(METRIC_MARGINAL_GAIN, 1 - expert, VALUE_OK, SOURCE_INFERRED);
+	is(METRIC_USEFUL_MBU, (routed + 2.44e9) / (0.010 * 4.8e12), VALUE_OK,
+	   SOURCE_INFERRED);
+	is(METRIC_MFU, 1600 * 2 * (48 * 8 * 4718592.0 + 1.22e9) / 989.4e12,
+	   VALUE_OK, SOURCE_MEASURED);
+	assert_int_equal(f->snap.regime, REGIME_VALLEY);
+	assert_int_equal(f->snap.regime_source, SOURCE_MEASURED);
+	assert_int_equal(f->snap.side, SIDE_FAR); /* s1 = 1/2 exactly */
+}
+
+static void test_counters_of_dram(void **state)
+{
+	(void)state;
+	give_requests(16, 0);
+	give_agent(100);
+	give_window(16, 64, 32);
+	f->in.have_dram = true;
+	f->in.dram_read = 3.3e12;
+	f->in.dram_write = 0.3e12;
+	f->in.tensor_active = NAN;
+	update();
+	is(METRIC_MBU, 0.75, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_READ_AMPLIFICATION,
+	   3.6e12 / (100 * (48 * 64 * 9437184.0 + 2.44e9)), VALUE_OK,
+	   SOURCE_INFERRED);
+	unknown(METRIC_TENSOR_ACTIVE);
+	f->in.have_peak = true;
+	f->in.peak_bw = 3.6e12;
+	update();
+	is(METRIC_MBU, 1, VALUE_OK, SOURCE_MEASURED);
+}
+
+static void test_tables(void **state)
+{
+	double sum = 0;
+
+	(void)state;
+	give_requests(16, 0);
+	give_window(16, 64, 32);
+	update();
+	assert_int_equal(f->snap.n_layers, 48);
+	assert_true(fabs(f->snap.layers[3].seconds_per_step.v - 163e-6) <
+		    1e-12);
+	assert_true(fabs(f->snap.layers[3].expert_seconds_per_step.v - 1e-4) <
+		    1e-12);
+	assert_true(f->snap.layers[3].active_experts.v == 64);
+	assert_true(f->snap.layers[3].fragmentation.v == 0.5);
+	assert_false(value_known(f->snap.layers[3].dram_bytes_per_step));
+	assert_string_equal(f->snap.layers[3].backend, "expert.triton");
+	for (unsigned l = 0; l < 48; l++)
+		sum += f->snap.layers[l].share.v;
+	assert_true(fabs(sum - 1) < 1e-9);
+	assert_int_equal(f->snap.n_classes, 1);
+	assert_true(fabs(f->snap.classes[0].calls_per_step.v - 96) < 1e-9);
+	assert_true(fabs(f->snap.classes[0].share.v - 0.6) < 1e-9);
+	sum = 0;
+	for (unsigned g = 0; g < 7; g++)
+		sum += f->snap.group_share[g].v;
+	assert_true(fabs(sum - 1) < 1e-9);
+	assert_true(fabs(f->snap.group_share[6].v - 0.1) < 1e-9);
+}
+
+static void test_overlapping_groups_still_sum_to_one(void **state)
+{
+	double sum = 0;
+
+	(void)state;
+	give_window(16, 64, 32);
+	f->window.group_ns[3] = 8e8; /* on a second stream */
+	update();
+	for (unsigned g = 0; g < 7; g++)
+		sum += f->snap.group_share[g].v;
+	assert_true(fabs(sum - 1) < 1e-9);
+	assert_true(f->snap.group_share[6].v == 0);
+}
+
+static void test_effective_experts(void **state)
+{
+	(void)state;
+	give_window(16, 64, 32);
+	for (unsigned i = 0; i < 128; i++) {
+		f->expert_rows[i] = 10;               /* N2 clamps to 128 */
+		f->expert_rows[128 + i] = i ? 0 : 50; /* N2 = 1 */
+	}
+	f->in.expert_rows = f->expert_rows;
+	update();
+	is(METRIC_EFFECTIVE_EXPERTS, (128 + 1) / 2.0, VALUE_OK,
+	   SOURCE_MEASURED);
+}
+
+/* ---- age -------------------------------------------------------------- */
+
+static void test_warming_until_the_first_window(void **state)
+{
+	(void)state;
+	f->in.have_agent = true;
+	f->in.d_decode_steps = 0;
+	update();
+	assert_int_equal(metric(METRIC_ROWS).state, VALUE_WARMING);
+	assert_int_equal(f->snap.regime, REGIME_IDLE);
+}
+
+static void test_old_window_goes_stale(void **state)
+{
+	(void)state;
+	give_requests(16, 0);
+	give_agent(100);
+	give_window(16, 64, 32);
+	update();
+	for (unsigned i = 0; i < 59; i++)
+		update();
+	is(METRIC_ACTIVE_EXPERTS, 64, VALUE_OK, SOURCE_MEASURED);
+	for (unsigned i = 0; i < 3; i++)
+		update();
+	is(METRIC_ACTIVE_EXPERTS, 64, VALUE_STALE, SOURCE_MEASURED);
+	assert_int_equal(f->snap.layers[0].rows.state, VALUE_STALE);
+	assert_int_equal(f->snap.regime, REGIME_VALLEY);
+}
+
+static void test_other_load_makes_rows_stale(void **state)
+{
+	(void)state;
+	give_requests(16, 0);
+	give_agent(100);
+	give_window(16, 64, 32);
+	update();
+	give_requests(200, 0);
+	f->in.d_decode_steps = 60;
+	f->in.d_padded_tokens = 60 * 200;
+	update();
+	is(METRIC_ACTIVE_EXPERTS, 64, VALUE_STALE, SOURCE_MEASURED);
+	is(METRIC_TOKENS_PER_STEP, 200, VALUE_OK, SOURCE_INFERRED);
+	is(METRIC_STEP_SECONDS, 1.0 / 60, VALUE_OK, SOURCE_INFERRED);
+	is(METRIC_TOKENS, 200 * 60, VALUE_OK, SOURCE_INFERRED);
+	assert_int_equal(metric(METRIC_MARGINAL_GAIN).source, SOURCE_MODELLED);
+}
+
+static void test_idle_at_once(void **state)
+{
+	(void)state;
+	give_requests(16, 0);
+	give_agent(100);
+	give_window(16, 64, 32);
+	update();
+	give_requests(0, 0);
+	give_agent(0);
+	update();
+	assert_int_equal(f->snap.regime, REGIME_IDLE);
+	is(METRIC_TOKENS, 0, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_BUSY, 0, VALUE_OK, SOURCE_INFERRED);
+	is(METRIC_ACTIVE_EXPERTS, 64, VALUE_STALE, SOURCE_MEASURED);
+	assert_int_equal(metric(METRIC_STEP_SECONDS).state, VALUE_STALE);
+	unknown(METRIC_COST);
+	assert_int_equal(f->snap.n_findings, 0);
+}
+
+static void test_the_same_window_counts_once(void **state)
+{
+	(void)state;
+	give_requests(16, 0);
+	give_window(16, 64, 32);
+	for (unsigned i = 0; i < 70; i++) {
+		f->window.windows = 1; /* a caller that never clears it */
+		update();
+	}
+	assert_int_equal(metric(METRIC_ROWS).state, VALUE_STALE);
+}
+
+/* Clients that do not stream wait to the end; the graphs show the batch. */
+static void test_requests_that_do_not_stream(void **state)
+{
+	(void)state;
+	give_requests(0, 30);
+	give_agent(100);
+	f->in.d_padded_tokens = 100 * 32;
+	update();
+	is(METRIC_TOKENS_PER_STEP, 30, VALUE_OK, SOURCE_INFERRED);
+	assert_int_equal(f->snap.regime, REGIME_VALLEY);
+}
+
+/* One of four replicas is watched by kernels, all four by requests. */
+static void test_load_signal_is_scaled_to_the_window(void **state)
+{
+	(void)state;
+	give_requests(64, 0);
+	give_agent(100);
+	for (unsigned i = 0; i < 3; i++)
+		update();
+	give_window(16, 64, 32);
+	update();
+	is(METRIC_TOKENS_PER_STEP, 16, VALUE_OK, SOURCE_MEASURED);
+	give_requests(4, 0);
+	f->in.d_padded_tokens = 100;
+	update();
+	is(METRIC_TOKENS_PER_STEP, 1, VALUE_OK, SOURCE_INFERRED);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(test_nothing_known),
+		T(test_engine_metrics_only),
+		T(test_requests_only),
+		T(test_rows_are_the_window),
+		T(test_shares_follow_the_formulas),
+		T(test_counters_of_dram),
+		T(test_tables),
+		T(test_overlapping_groups_still_sum_to_one),
+		T(test_effective_experts),
+		T(test_warming_until_the_first_window),
+		T(test_old_window_goes_stale),
+		T(test_other_load_makes_rows_stale),
+		T(test_idle_at_once),
+		T(test_the_same_window_counts_once),
+		T(test_requests_that_do_not_stream),
+		T(test_load_signal_is_scaled_to_the_window),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
