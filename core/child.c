@@ -1,10 +1,9 @@
 #include "core/child.h"
 #include "core/clock.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,52 +11,50 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define LOOK_EVERY_US 20000
 #define END_NS (3 * NS_PER_S)
 
-static int connect_to(uint16_t port, bool listening)
-{
-	struct sockaddr_in a = { .sin_family = AF_INET,
-				 .sin_port = htons(port),
-				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int failed;
+/* ---- start ------------------------------------------------------------- */
 
-	if (fd < 0)
-		return -errno;
-	failed = listening ? bind(fd, (struct sockaddr *)&a, sizeof(a))
-			   : connect(fd, (struct sockaddr *)&a, sizeof(a));
-	if (!failed)
-		return fd;
-	failed = -errno;
-	close(fd);
-	return failed;
+struct plumbing {
+	int words[2];  /* standard output of the child */
+	int report[2]; /* errno of a failed exec; closes by itself */
+	int errors;
+};
+
+static void close_plumbing(struct plumbing *p)
+{
+	const int fds[] = { p->words[0], p->words[1], p->report[0],
+			    p->report[1], p->errors };
+
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 }
 
-uint16_t child_free_port(void)
+static int lay_plumbing(struct plumbing *p)
 {
-	struct sockaddr_in a = { 0 };
-	socklen_t bytes = sizeof(a);
-	int fd = connect_to(0, true);
-	uint16_t port = 0;
+	int err;
 
-	if (fd < 0)
+	*p = (struct plumbing){ { -1, -1 }, { -1, -1 }, -1 };
+	p->errors = memfd_create("moetop-child", MFD_CLOEXEC);
+	if (p->errors >= 0 && !pipe2(p->words, O_CLOEXEC) &&
+	    !pipe2(p->report, O_CLOEXEC))
 		return 0;
-	if (!getsockname(fd, (struct sockaddr *)&a, &bytes))
-		port = ntohs(a.sin_port);
-	close(fd);
-	return port;
+	err = -errno;
+	close_plumbing(p);
+	return err;
 }
 
 __attribute__((noreturn)) static void become(char *const argv[],
-					     const char *agent, int output,
-					     int report, pid_t parent)
+					     const char *agent,
+					     const struct plumbing *p,
+					     pid_t parent)
 {
-	int nothing = open("/dev/null", O_RDWR | O_CLOEXEC), err;
+	int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC), err;
 	sigset_t none;
 
 	sigemptyset(&none);
@@ -68,84 +65,95 @@ __attribute__((noreturn)) static void become(char *const argv[],
 	if (getppid() != parent) /* it died before it could be tied to us */
 		_exit(1);
 	dup2(nothing, 0);
-	dup2(nothing, 1);
-	dup2(output, 2);
+	dup2(p->words[1], 1);
+	dup2(p->errors, 2);
 	setenv("CUDA_INJECTION64_PATH", agent, 1);
 	execv(argv[0], argv);
 	err = errno;
-	if (write(report, &err, sizeof(err)) < 0)
+	if (write(p->report[1], &err, sizeof(err)) < 0)
 		_exit(126);
 	_exit(127);
 }
 
 int child_start(struct child *c, char *const argv[], const char *agent)
 {
-	int report[2], err = 0, output;
+	struct plumbing p;
 	pid_t self = getpid(), pid;
+	int err = lay_plumbing(&p);
 
-	output = memfd_create("moetop-child", MFD_CLOEXEC);
-	if (output < 0)
-		return -errno;
-	if (pipe2(report, O_CLOEXEC)) {
-		err = -errno;
-		close(output);
+	if (err)
 		return err;
-	}
 	pid = fork();
 	if (pid == 0)
-		become(argv, agent, output, report[1], self);
+		become(argv, agent, &p, self);
 	err = pid < 0 ? -errno : 0;
-	close(report[1]);
+	close(p.words[1]);
+	close(p.report[1]);
+	p.words[1] = p.report[1] = -1;
 	/* an exec that worked closes the pipe without a word */
 	if (!err &&
-	    read(report[0], &err, sizeof(err)) == (ssize_t)sizeof(err)) {
+	    read(p.report[0], &err, sizeof(err)) == (ssize_t)sizeof(err)) {
 		err = -err;
 		waitpid(pid, NULL, 0);
 	}
-	close(report[0]);
 	if (err) {
-		close(output);
+		close_plumbing(&p);
 		return err;
 	}
-	*c = (struct child){ .pid = pid, .output = output };
+	close(p.report[0]);
+	*c = (struct child){ .pid = pid,
+			     .words = p.words[0],
+			     .errors = p.errors };
 	return 0;
 }
 
-static bool ended(struct child *c)
+/* ---- life -------------------------------------------------------------- */
+
+static int parse_port(const char *line, uint16_t *port)
 {
-	if (c->pid > 0 && waitpid(c->pid, NULL, WNOHANG) == 0)
-		return false;
-	c->pid = 0;
-	return true;
+	const char *colon = strrchr(line, ':');
+	unsigned long n;
+
+	if (!colon || !strstr(line, "listening on"))
+		return -EPROTO;
+	n = strtoul(colon + 1, NULL, 10);
+	if (!n || n > UINT16_MAX)
+		return -EPROTO;
+	*port = (uint16_t)n;
+	return 0;
 }
 
-int child_wait_port(struct child *c, uint16_t port, unsigned timeout_ms)
+int child_wait_port(struct child *c, unsigned timeout_ms, uint16_t *port)
 {
 	uint64_t until_ns = clock_now_ns() + timeout_ms * NS_PER_MS;
+	char line[256] = "";
+	size_t n = 0;
 
-	while (clock_now_ns() < until_ns) {
-		int fd = connect_to(port, false);
+	while (n + 1 < sizeof(line) && !strchr(line, '\n')) {
+		struct pollfd p = { .fd = c->words, .events = POLLIN };
+		uint64_t now_ns = clock_now_ns();
+		ssize_t got;
 
-		if (fd >= 0) {
-			close(fd);
-			return 0;
-		}
-		if (ended(c))
+		if (now_ns >= until_ns)
+			return -ETIMEDOUT;
+		if (poll(&p, 1, (int)((until_ns - now_ns) / NS_PER_MS) + 1) < 1)
+			continue;
+		got = read(c->words, line + n, sizeof(line) - 1 - n);
+		if (got <= 0)
 			return -ECHILD;
-		if (usleep(LOOK_EVERY_US) && errno == EINTR)
-			return -EINTR;
+		n += (size_t)got;
+		line[n] = '\0';
 	}
-	return -ETIMEDOUT;
+	return parse_port(line, port);
 }
 
 void child_last_words(const struct child *c, char *out, size_t bytes)
 {
 	char tail[512];
-	off_t end = lseek(c->output, 0, SEEK_END);
-	off_t from = end > (off_t)sizeof(tail) - 1
-			     ? end - (off_t)sizeof(tail) + 1
-			     : 0;
-	ssize_t n = pread(c->output, tail, sizeof(tail) - 1, from);
+	off_t end = lseek(c->errors, 0, SEEK_END);
+	off_t room = (off_t)sizeof(tail) - 1;
+	ssize_t n = pread(c->errors, tail, sizeof(tail) - 1,
+			  end > room ? end - room : 0);
 	char *line;
 
 	out[0] = '\0';
@@ -156,6 +164,14 @@ void child_last_words(const struct child *c, char *out, size_t bytes)
 	tail[n] = '\0';
 	line = strrchr(tail, '\n');
 	snprintf(out, bytes, "%s", line ? line + 1 : tail);
+}
+
+static bool ended(struct child *c)
+{
+	if (c->pid > 0 && waitpid(c->pid, NULL, WNOHANG) == 0)
+		return false;
+	c->pid = 0;
+	return true;
 }
 
 void child_end(struct child *c)
@@ -170,5 +186,6 @@ void child_end(struct child *c)
 		kill(c->pid, SIGKILL);
 		waitpid(c->pid, NULL, 0);
 	}
-	close(c->output);
+	close(c->words);
+	close(c->errors);
 }

@@ -12,20 +12,20 @@
 #include <sys/types.h>
 
 struct child {
-	pid_t pid;
-	int output; /* its standard error, a file that is gone from the disk */
+	pid_t pid;  /* 0 once it has ended */
+	int words;  /* its standard output, a pipe */
+	int errors; /* its standard error, a file without a name */
 };
-
-/* A TCP port of 127.0.0.1 that nobody uses at the moment; 0 on failure. */
-uint16_t child_free_port(void);
 
 /* argv[0] is the path; agent is put into CUDA_INJECTION64_PATH.  0 or -errno
  * (of the start of the program, too). */
 int child_start(struct child *c, char *const argv[], const char *agent);
 
-/* Wait until it accepts connections on the port.  0, -ECHILD when it has ended,
- * -ETIMEDOUT, -EINTR when this process is asked to end. */
-int child_wait_port(struct child *c, uint16_t port, unsigned timeout_ms);
+/*
+ * Wait for its line "... listening on ADDR:PORT".  0 and *port, -ECHILD when it
+ * has ended, -EPROTO for another line, -ETIMEDOUT.
+ */
+int child_wait_port(struct child *c, unsigned timeout_ms, uint16_t *port);
 
 /* The last line that it wrote to standard error, "" none. */
 void child_last_words(const struct child *c, char *out, size_t bytes);

@@ -19,8 +19,6 @@
 
 struct demo {
 	char agent[PATH_MAX], sim[PATH_MAX], nvml[PATH_MAX], model[PATH_MAX];
-	char port_text[8];
-	uint16_t port;
 };
 
 static int find_parts(struct demo *d, const struct settings *s)
@@ -36,18 +34,13 @@ static int find_parts(struct demo *d, const struct settings *s)
 		return say(STATUS_RUNTIME,
 			   "demo: the simulated server is not beside this "
 			   "program; build it with make");
-	d->port = child_free_port();
-	if (!d->port)
-		return say(STATUS_RUNTIME,
-			   "demo: no free port on 127.0.0.1; end a server");
-	snprintf(d->port_text, sizeof(d->port_text), "%u", d->port);
 	return STATUS_OK;
 }
 
 static int start(struct demo *d, struct child *c)
 {
-	char *argv[] = { d->sim,   "--model",    d->model,     "--gpu", "H200",
-			 "--port", d->port_text, "--scenario", "sweep", NULL };
+	char *argv[] = { d->sim,   "--model", d->model,     "--gpu", "H200",
+			 "--port", "0",       "--scenario", "sweep", NULL };
 	int err = child_start(c, argv, d->agent);
 
 	if (err)
@@ -64,7 +57,8 @@ static int watch(const struct demo *d, struct child *c,
 					       .pid = c->pid,
 					       .nvml_path = d->nvml,
 					       .once = s->once };
-	int err = child_wait_port(c, d->port, START_MS);
+	uint16_t port;
+	int err = child_wait_port(c, START_MS, &port);
 	char words[256];
 
 	if (!err)

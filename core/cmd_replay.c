@@ -120,7 +120,7 @@ static int open_all(struct replay *r)
 		err = views_open(&r->views, &with_loop, why, sizeof(why));
 	if (!err)
 		return STATUS_OK;
-	return say(status_of(err), "%s", why[0] ? why : strerror(-err));
+	return say_why(err, why, "name a file that moetop record made");
 }
 
 static int run(struct replay *r)

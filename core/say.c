@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,6 +19,15 @@ int say(int status, const char *format, ...)
 		*p = ' ';
 	fprintf(stderr, "moetop: %s\n", line);
 	return status;
+}
+
+int say_why(int err, const char *why, const char *advice)
+{
+	const char *line = *why ? why : strerror(-err);
+	bool advised = strstr(line, "; ") != NULL;
+
+	return say(status_of(err), "%s%s%s", line, advised ? "" : "; ",
+		   advised ? "" : advice);
 }
 
 int status_of(int err)

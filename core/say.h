@@ -19,6 +19,10 @@ enum exit_code {
 int say(int status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* The same for a line that another part made: the error's own text where it is
+ * empty, and advice where it has none. */
+int say_why(int err, const char *why, const char *advice);
+
 /* The status that an error of a source, a file or a port ends with. */
 int status_of(int err);
 

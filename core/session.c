@@ -251,7 +251,7 @@ static int open_views(struct session *s)
 
 	if (!err)
 		return STATUS_OK;
-	return say(status_of(err), "%s", why[0] ? why : strerror(-err));
+	return say_why(err, why, "see moetop help");
 }
 
 static int open_collector(struct session *s)

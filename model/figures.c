@@ -212,12 +212,15 @@ static void put_bandwidth(const struct sample *in, const struct evidence *e,
 	struct value tokens = out->metrics[METRIC_TOKENS];
 	double needed =
 		f->cost.routed_bytes + f->cost.dense_bytes + f->cost.kv_bytes;
-	double dram = in->dram_read + in->dram_write;
+	bool split = isfinite(in->dram_write);
+	double dram = in->dram_read + (split ? in->dram_write : 0);
 
 	if (in->have_dram) {
 		const enum value_source s = SOURCE_MEASURED;
 
-		put(out, METRIC_DRAM_READ, value_make(in->dram_read, s));
+		/* decoding hardly writes: the sum stands for the reads */
+		put(out, METRIC_DRAM_READ,
+		    value_make(in->dram_read, split ? s : SOURCE_INFERRED));
 		put(out, METRIC_DRAM_WRITE, value_make(in->dram_write, s));
 		put(out, METRIC_TENSOR_ACTIVE,
 		    value_make(in->tensor_active, s));

@@ -6,8 +6,8 @@
  * A `have_` flag says whether a source delivered; without it the fields beside
  * it are meaningless.
  *
- * Sums that come from several ranks: step counts and times are those of one
- * rank (they run in lockstep); rows, bytes and kernel times are added.
+ * Of several ranks, a window holds the mean rank (they run in lockstep); DRAM
+ * bytes are added over the GPUs.
  */
 #ifndef MOETOP_MODEL_SAMPLE_H
 #define MOETOP_MODEL_SAMPLE_H
@@ -94,7 +94,9 @@ struct sample {
 	struct sample_window *window; /* borrowed for the call */
 
 	bool have_dram; /* bytes per second, all GPUs */
-	double dram_read, dram_write, tensor_active;
+	double dram_read;
+	double dram_write; /* NAN: dram_read is the sum of both */
+	double tensor_active;
 	bool have_peak; /* NVML: bytes per second of one GPU */
 	double peak_bw;
 

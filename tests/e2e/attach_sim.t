@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""attach_sim.t - the whole chain on the simulated server.
+
+Started by `moetop run`, watched by `moetop -p`: every field is there, the rows
+of each sampled step equal the truth log, the requests in flight equal the
+server's own count.  Then both deaths: of the server under moetop, and of moetop
+under load.
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+O = os.path.abspath(os.environ.get("O", "build"))
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+MOETOP = os.path.join(O, "moetop")
+SIM = os.path.join(O, "sim", "moetop-sim")
+LOAD = os.path.join(O, "sim", "moetop-load")
+MODEL = os.path.join(ROOT, "sim", "models", "qwen3-30b.json")
+T = tempfile.mkdtemp()
+ENV = dict(os.environ,
+           MOETOP_NVML=os.path.join(O, "sim", "lib", "libnvidia-ml.so.1"))
+# moetop looks at the gauges ten times a second
+LOOK_S = 0.13
+results = []
+
+
+def check(name, ok, detail=""):
+    results.append(bool(ok))
+    print(f"{'ok' if ok else 'not ok'} {len(results)} - {name}")
+    if not ok:
+        print("# " + str(detail)[:3000].replace("\n", "\n# "))
+    sys.stdout.flush()
+
+
+class Server:
+    """A simulated server under `moetop run`; its pid is that of the sim."""
+
+    def __init__(self, *options):
+        self.truth = os.path.join(T, f"truth{len(results)}.log")
+        self.p = subprocess.Popen(
+            [MOETOP, "run", "--", SIM, "--model", MODEL, "--gpu", "H200",
+             "--port", "0", "--truth", self.truth, *options],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        line = self.p.stdout.readline()
+        found = re.search(r"listening on .*:(\d+)", line)
+        if not found:
+            self.p.kill()
+            raise SystemExit("Bail out! the simulated server does not start: "
+                             + line + self.p.stderr.read())
+        self.pid, self.port = self.p.pid, int(found.group(1))
+
+    def end(self):
+        if self.p.poll() is None:
+            self.p.terminate()
+            try:
+                self.p.wait(10)
+            except subprocess.TimeoutExpired:
+                self.p.kill()
+        self.p.wait()
+
+    def lines(self, kind):
+        with open(self.truth, encoding="ascii") as f:
+            for line in f:
+                word = line.rstrip("\n").split("\t")
+                if word[0] == kind:
+                    yield word
+
+
+def watch(server, *options, timeout=60):
+    run = subprocess.run([MOETOP, "-p", str(server.pid), "--json", *options],
+                         capture_output=True, text=True, env=ENV,
+                         timeout=timeout, check=False)
+    return run, [json.loads(x) for x in run.stdout.splitlines()]
+
+
+def value(snapshot, metric):
+    return snapshot["metrics"][metric]["value"]
+
+
+def in_flight_range(server, at_ns):
+    """The least and most of the server's own count in the last look."""
+    low = high = now = 0
+    for _, t, n, _ in server.lines("F"):
+        if int(t) > at_ns + 2e6:
+            break
+        if int(t) < at_ns - LOOK_S * 1e9:
+            low = high = int(n)
+        now = int(n)
+        low, high = min(low, now), max(high, now)
+    return low, high
+
+
+def sampled_steps(path):
+    with open(path, encoding="ascii") as f:
+        return [json.loads(x) for x in f]
+
+
+def compare_steps(server, path):
+    """Every sampled step against the truth: (compared, [differences])."""
+    starts, layers, wrong, n = {}, {}, [], 0
+    for word in server.lines("S"):
+        starts[int(word[2])] = word[1]
+    for word in server.lines("L"):
+        layers.setdefault(word[1], {})[int(word[2])] = [
+            int(x) for x in word[3:6]]
+    keys = sorted(starts)
+    for s in sampled_steps(path):
+        near = min(keys, key=lambda k: abs(k - s["start_ns"]))
+        if abs(near - s["start_ns"]) > 100000:
+            wrong.append(("no such step", s))
+            continue
+        mask = int(s["layer_mask"][0], 16) | int(s["layer_mask"][1], 16) << 64
+        want = [0, 0, 0]
+        for layer, counts in layers[starts[near]].items():
+            if mask >> layer & 1:
+                want = [a + b for a, b in zip(want, counts)]
+        n += 1
+        if want != [s["rows"], s["active"], s["single"]]:
+            wrong.append((want, s))
+    return n, wrong
+
+
+def check_fields(last):
+    tiers = last["health"]["tiers"]
+    check("T0, T1, T2, T3 and C work",
+          all(tiers[t]["state"] == "ok" for t in tiers), tiers)
+    target = last["target"]
+    check("the target is described",
+          target["experts"] == 128 and target["top_k"] == 8 and
+          target["moe_layers"] == 48 and target["engine"] and
+          target["gpus"] and target["ranks"], target)
+    unknown = [m for m in (
+        "requests_in_flight", "requests_started_total", "events_per_second",
+        "tokens_per_second", "steps_per_second", "step_seconds",
+        "tokens_per_step", "rows", "active_experts", "single_row_experts",
+        "coverage_ratio", "fragmentation_ratio", "rows_per_active_expert",
+        "single_row_ratio", "valley_index", "marginal_gain_ratio",
+        "expert_share_ratio", "mbu_ratio", "useful_mbu_ratio", "mfu_ratio",
+        "effective_experts", "cost_usd_per_million_tokens",
+        "agent_overhead_ratio") if value(last, m) is None]
+    check("every metric of this chain is known", not unknown, unknown)
+    check("16 users are in the valley",
+          last["regime"]["value"] == "valley", last["regime"])
+    check("48 layers are listed, with rows and time",
+          len(last["layers"]) == 48 and
+          all(x["rows"] and x["seconds_per_step"] for x in last["layers"]),
+          last["layers"][:2])
+    lost = last["health"]["lost"]
+    check("nothing was lost", not any(lost.values()), lost)
+
+
+def attach():
+    server = Server("--users", "16")
+    steps = os.path.join(T, "steps")
+    try:
+        before = time.time() - time.monotonic()
+        run, lines = watch(server, "--count", "8", "--gpu-price", "3",
+                           "--sampled-steps", steps)
+        check("eight lines and status 0",
+              run.returncode == 0 and len(lines) == 8 and not run.stderr,
+              (run.returncode, run.stderr))
+        if not lines:
+            return
+        check_fields(lines[-1])
+        time.sleep(1.2)  # the truth log is written once a second
+    finally:
+        server.end()
+    far = []
+    for s in lines[1:]:
+        low, high = in_flight_range(server, (s["time"] - before) * 1e9)
+        got = value(s, "requests_in_flight")
+        if got is None or not low <= got <= high:
+            far.append((got, low, high))
+    check("in flight is the server's own count, at every line", not far, far)
+    n, wrong = compare_steps(server, steps)
+    check(f"rows of all {n} sampled steps are those of the truth log",
+          n >= 10 and not wrong, wrong[:5])
+
+
+def death_of_the_server():
+    server = Server("--users", "4")
+    p = subprocess.Popen([MOETOP, "-p", str(server.pid), "--json"], text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         env=ENV)
+    try:
+        first = json.loads(p.stdout.readline())
+        start = time.monotonic()
+        os.kill(server.pid, signal.SIGKILL)
+        out, err = p.communicate(timeout=10)
+    finally:
+        p.kill()
+        server.end()
+    last = json.loads(out.splitlines()[-1])
+    check("a server that dies: one last line says so, and keeps the state",
+          last["health"]["target_gone"] and
+          not first["health"]["target_gone"] and
+          last["target"]["pid"] == server.pid, last["health"])
+    check("a server that dies: status 3, one line of error, within 2 s",
+          p.returncode == 3 and len(err.splitlines()) == 1 and
+          time.monotonic() - start < 2, (p.returncode, err))
+
+
+def death_of_moetop():
+    server = Server()
+    load = subprocess.Popen(
+        [LOAD, "--url", f"http://127.0.0.1:{server.port}", "--users", "50",
+         "--output-tokens", "40", "--duration", "6"],
+        stdout=subprocess.PIPE, text=True)
+    try:
+        for how in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
+            p = subprocess.Popen([MOETOP, "-p", str(server.pid), "--json"],
+                                 stdout=subprocess.PIPE, text=True, env=ENV)
+            p.stdout.readline()
+            p.send_signal(how)
+            p.communicate(timeout=10)
+        out, _ = load.communicate(timeout=40)
+        alive = server.p.poll() is None
+    finally:
+        load.kill()
+        server.end()
+    stats = json.loads(out.splitlines()[-1])
+    check("moetop killed three times under load: no request failed",
+          stats["completed"] > 50 and not stats["failed"] and
+          not stats["dropped"] and not stats["aborted"], stats)
+    check("and the server serves on", alive)
+
+
+attach()
+death_of_the_server()
+death_of_moetop()
+shutil.rmtree(T)
+print(f"1..{len(results)}")
+sys.exit(0 if all(results) else 1)
