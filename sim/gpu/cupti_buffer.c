@@ -158,7 +158,7 @@ bool cupti_records_wanted(void)
 }
 
 struct faults { /* 0: off */
-	uint64_t zero_after, drop_every, fatal_after;
+	uint64_t zero_after, drop_every, fatal_after, jitter_ns;
 	bool zero;
 };
 
@@ -168,6 +168,7 @@ static void faults_read(struct faults *f)
 	f->zero = simgpu_fault("zero_stamps", &f->zero_after);
 	simgpu_fault("drop_records", &f->drop_every);
 	simgpu_fault("fatal", &f->fatal_after);
+	simgpu_fault("clock_jitter", &f->jitter_ns);
 }
 
 static bool kind_wanted(const struct simgpu_record *r)
@@ -248,7 +249,7 @@ void cupti_on_records(const struct simgpu_record *r, size_t n)
 		if (!kind_wanted(&r[i]))
 			continue;
 		x.r = r[i];
-		x.shift_ns = offset + cupti_jitter_ns();
+		x.shift_ns = offset + cupti_jitter_ns(f.jitter_ns);
 		fatal = !take(&x, &f, &declined);
 	}
 	pthread_cond_signal(&cupti.wake);

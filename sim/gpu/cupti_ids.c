@@ -63,9 +63,13 @@ CUptiResult cuptiGetErrorMessage(CUptiResult result, const char **s)
 
 CUptiResult cuptiGetTimestamp(uint64_t *ns)
 {
+	uint64_t jitter_ns = 0;
+
 	if (!ns)
 		return CUPTI_E_INVALID_PARAMETER;
-	*ns = (uint64_t)((int64_t)cupti_realtime_ns() + cupti_jitter_ns());
+	simgpu_fault("clock_jitter", &jitter_ns);
+	*ns = (uint64_t)((int64_t)cupti_realtime_ns() +
+			 cupti_jitter_ns(jitter_ns));
 	return CUPTI_OK;
 }
 

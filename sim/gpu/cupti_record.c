@@ -64,13 +64,12 @@ uint64_t cupti_monotonic_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* Of the clock_jitter fault: uniform in [-ns, ns], the same in every run. */
-int64_t cupti_jitter_ns(void)
+int64_t cupti_jitter_ns(uint64_t n)
 {
 	static _Atomic uint64_t calls;
-	uint64_t n, x;
+	uint64_t x;
 
-	if (!simgpu_fault("clock_jitter", &n) || n == 0)
+	if (n == 0)
 		return 0;
 	x = atomic_fetch_add(&calls, 1) * UINT64_C(0x9e3779b97f4a7c15);
 	x ^= x >> 29;

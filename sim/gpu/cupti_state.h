@@ -124,7 +124,8 @@ void cupti_flush(bool forced);
 /* Write one record at p; its size.  incomplete: without times. */
 size_t cupti_record_write(uint8_t *p, const struct pending *x, bool incomplete);
 size_t cupti_record_bytes(uint32_t kind); /* 0: not a kind we deliver */
-int64_t cupti_jitter_ns(void);
+/* Uniform in [-n, n], the same in every run. */
+int64_t cupti_jitter_ns(uint64_t n);
 uint64_t cupti_realtime_ns(void);
 uint64_t cupti_monotonic_ns(void);
 
