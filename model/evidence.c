@@ -131,31 +131,62 @@ static void learn_skew(struct model *m, const struct arch *arch, double tokens)
 	m->have_skew = true;
 }
 
-static void window_take(struct model *m, const struct sample *in,
+/*
+ * What prompts take of a step that carries them.  Either the time that it is
+ * longer than a step without, or, as no step was without, their share of its
+ * tokens; the smaller where both are known, because tokens that ride along
+ * with prompts cost less than their number.
+ */
+static double prompt_share(const struct sample_window *w,
+			   const struct load *load)
+{
+	double all = w->step_ns[0] + w->step_ns[1];
+	double tokens = w->steps[1] > 0 ? w->tokens[1] / w->steps[1] : 0;
+	double ns = w->step_ns[1];
+
+	if (!(all > 0))
+		return NAN;
+	if (load->streaming > 0 && tokens > 0)
+		ns *= fmax(0, 1 - load->streaming / tokens);
+	if (w->steps[0] > 0)
+		ns = fmin(ns, w->step_ns[1] - w->steps[1] * w->step_ns[0] /
+						      w->steps[0]);
+	return fmax(ns, 0) / all;
+}
+
+/* Whether the window has decode steps; the one before is kept if not. */
+static bool window_take(struct model *m, const struct sample *in,
 			const struct arch *arch)
 {
 	const struct sample_window *w = in->window;
-	double tokens, spread;
+	double tokens = window_tokens(w, arch), spread;
+	double end_ns = w->end_ns > 0 ? w->end_ns : in->now_ns;
+	struct load load;
 
+	load_of_window(m, end_ns - w->wall_ns, end_ns, in->interval_s * 1e9,
+		       tokens, &load, &spread);
+	m->prompts = (struct prompts){ .end_ns = end_ns,
+				       .share = prompt_share(w, &load),
+				       .load = load };
+	if (m->have_window && !(w->steps[0] > 0 || w->rows.cells > 0))
+		return false;
 	m->window = *w;
 	m->have_window = true;
-	m->window_ns = w->end_ns > 0 ? w->end_ns : in->now_ns;
-	tokens = window_tokens(w, arch);
-	load_of_window(m, m->window_ns - w->wall_ns, m->window_ns,
-		       in->interval_s * 1e9, tokens, &m->window_load, &spread);
+	m->window_ns = end_ns;
+	m->window_load = load;
 	m->tokens_scale = 1;
 	m->window_mixed = false;
-	if (ratio_apart(m->window_load.tokens, tokens) > CHANGE_RATIO) {
+	if (ratio_apart(load.tokens, tokens) > CHANGE_RATIO) {
 		if (spread > STEADY_RATIO)
 			m->window_mixed = true;
 		else
 			m->tokens_scale =
-				fmin(fmax(tokens / m->window_load.tokens,
-					  1 / SCALE_MAX),
+				fmin(fmax(tokens / load.tokens, 1 / SCALE_MAX),
 				     SCALE_MAX);
 	}
 	if (tokens > 0 && !m->window_mixed)
 		learn_skew(m, arch, tokens);
+	return true;
 }
 
 static bool window_is_new(const struct model *m, const struct sample *in)
@@ -164,7 +195,7 @@ static bool window_is_new(const struct model *m, const struct sample *in)
 
 	if (!in->have_window || !w || !(w->windows > 0))
 		return false;
-	if (m->have_window && w->end_ns > 0 && w->end_ns == m->window.end_ns)
+	if (w->end_ns > 0 && w->end_ns == m->prompts.end_ns)
 		return false;
 	return w->steps[0] + w->steps[1] > 0 || w->rows.cells > 0 ||
 	       w->wall_ns > 0;
@@ -228,34 +259,23 @@ static void find_step_time(const struct model *m, const struct sample *in,
 
 /* ---- prefill ---------------------------------------------------------- */
 
-/* Part of a prefill step's time that prompts take, when decoding streams ride
- * along in it. */
-static double prompt_part(const struct model *m, const struct sample *in)
-{
-	const struct sample_window *w = &m->window;
-	double streams = m->window_load.streaming;
-	double tokens = w->steps[1] > 0 ? w->tokens[1] / w->steps[1] : 0;
-
-	if (!in->have_requests || !(streams >= 0) || tokens <= 0)
-		return 1;
-	return fmin(fmax(1 - streams / tokens, 0), 1);
-}
-
 static void find_prefill(struct model *m, const struct sample *in,
 			 struct evidence *e)
 {
-	const struct sample_window *w = &m->window;
-	double all = w->step_ns[0] + w->step_ns[1];
+	const struct prompts *p = &m->prompts;
+	bool fresh = (in->now_ns - p->end_ns) / 1e9 <= WINDOW_STALE_S;
+	bool agrees = fresh && !load_differs(&p->load, &e->load);
 	bool eager = in->have_agent && in->d_eager_steps > 0 &&
 		     !(in->d_decode_steps > 0);
 	bool only = eager && e->load.in_flight >= 0.5 &&
 		    e->load.streaming < 0.5 && !e->classify;
 
-	if (m->have_window)
-		e->prefill = value_ratio(w->step_ns[1] * prompt_part(m, in),
-					 all, SOURCE_MEASURED);
-	if (e->classify && value_known(e->prefill))
-		e->prefill_now = e->prefill.v;
+	if (p->end_ns > 0)
+		e->prefill = value_make(p->share, SOURCE_MEASURED);
+	if (e->prefill.state == VALUE_OK && agrees)
+		e->prefill_now = p->share;
+	else if (e->prefill.state == VALUE_OK)
+		e->prefill.state = VALUE_STALE;
 	/* No request waits for its first token: whatever the window saw of
 	 * prompts is over. */
 	if (in->have_requests && in->waiting < 0.5)
@@ -331,9 +351,8 @@ void evidence_find(struct model *m, const struct sample *in,
 	load_read(in, &e->load);
 	load_remember(m, &e->load);
 	e->idle = is_idle(in, &e->load);
-	e->new_window = window_is_new(m, in);
-	if (e->new_window)
-		window_take(m, in, arch);
+	if (window_is_new(m, in))
+		e->new_window = window_take(m, in, arch);
 	judge_window(m, in, e);
 	find_steps(m, in, e);
 	find_step_time(m, in, e);

@@ -177,7 +177,7 @@ static void put_steps(const struct model *m, const struct sample *in,
 				     SOURCE_SCRAPED);
 	put(out, METRIC_TOKENS, tokens);
 
-	put(out, METRIC_PREFILL_SHARE, aged(e->prefill, stale));
+	put(out, METRIC_PREFILL_SHARE, aged(e->prefill, e->idle));
 	if (m->have_window)
 		busy = aged(
 			value_ratio(w->busy_ns, w->wall_ns, SOURCE_MEASURED),

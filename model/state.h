@@ -32,6 +32,13 @@ struct load {
 	enum value_source source;    /* of tokens */
 };
 
+/* How a window's time divides into decode steps and steps with prompts. */
+struct prompts {
+	double end_ns;    /* 0: no window yet */
+	double share;     /* of step time that prompts take; NAN unknown */
+	struct load load; /* then */
+};
+
 struct model {
 	struct model_settings settings;
 	bool started;
@@ -41,8 +48,9 @@ struct model {
 	struct load history[LOAD_HISTORY]; /* ring, newest at (n - 1) */
 	unsigned long n_history;
 
+	struct prompts prompts; /* of the newest window */
 	bool have_window;
-	struct sample_window window; /* the newest with steps or rows */
+	struct sample_window window; /* the newest with decode steps */
 	double window_ns;            /* CLOCK_MONOTONIC of its end */
 	struct load window_load;     /* load when it was taken */
 	bool window_mixed;           /* the load changed inside it */
