@@ -93,9 +93,7 @@ $(O)/sim/moetop-sim: $(O)/sim/main_sim.o $(O)/sim/server.a \
 	    $(O)/sim/lib/libcuda.so.1 -Wl,-rpath,'$$ORIGIN/lib' \
 	    -levent -levent_pthreads -ljansson -lm -ldl -lpthread
 $(O)/sim/moetop-load: $(O)/sim/main_load.o $(O)/sim/server.a
-	$(call say,LINK,$@)$(CC) $(san) $(LDFLAGS) -o $@ $^ \
-	    $(O)/sim/lib/libcuda.so.1 -Wl,-rpath,'$$ORIGIN/lib' \
-	    -levent -levent_pthreads -ljansson -lm -ldl -lpthread
+	$(call say,LINK,$@)$(CC) $(san) $(LDFLAGS) -o $@ $^ -lm -lpthread
 
 # ---- rules ------------------------------------------------------------------
 
