@@ -97,7 +97,6 @@ void sim_shm_close(struct sim_shm *s)
 		return;
 	shm_path(path, sizeof(path), getuid(), s->pid);
 	unlink(path);
-	munmap(s, sizeof(*s));
 }
 
 static void add_to(_Atomic uint64_t *a, uint64_t n)

@@ -53,7 +53,8 @@ struct sim_shm {
 };
 
 /* Create this process's file.  NULL when it cannot be (NVML then sees nothing);
- * sim_shm_close removes it, and is a no-op in a forked child. */
+ * sim_shm_close removes the file (the memory stays: other threads may still be
+ * planning) and is a no-op in a forked child. */
 struct sim_shm *sim_shm_create(uint32_t device, uint32_t gpu);
 void sim_shm_close(struct sim_shm *s);
 

@@ -125,7 +125,6 @@ CUresult cuInit(unsigned flags)
 __attribute__((destructor)) static void fini(void)
 {
 	sim_shm_close(sim.shm);
-	sim.shm = NULL;
 }
 
 CUresult cuDriverGetVersion(int *version)

@@ -208,10 +208,11 @@ static bool arguments(const struct sim_function *f, void **params, void **extra,
 	return true;
 }
 
-static CUresult launch(struct sim_node *n, CUstream stream, void **params,
-		       void **extra)
+static CUresult launch(const struct sim_node *shape, CUstream stream,
+		       void **params, void **extra)
 {
 	void *args[SIM_PARAMS_MAX];
+	struct sim_node node = *shape, *n = &node;
 	CUresult e = sim_ready();
 	struct sim_stream *s;
 
@@ -251,7 +252,7 @@ CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz,
 		.params = params,
 		.extra = extra,
 	};
-	struct sim_node n = {
+	const struct sim_node n = {
 		.type = NODE_KERNEL,
 		.after = { -1, -1 },
 		.function = f,

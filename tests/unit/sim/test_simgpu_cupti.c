@@ -123,13 +123,13 @@ static void flush_leaves_what_has_not_ended(void **state)
 	(void)state;
 	launch_n(2, 1000);
 	ok(cuStreamSynchronize(gpu.stream));
-	launch_n(1, 50000000);
+	launch_n(1, 100000000);
 	assert_int_equal(cupti.ActivityFlushAll(0), 0);
 	assert_int_equal(got.kernels, 2);
 	ok(cuStreamSynchronize(gpu.stream));
 	assert_int_equal(cupti.ActivityFlushAll(0), 0);
 	assert_int_equal(got.kernels, 3);
-	assert_int_equal(got.kernel[2].end - got.kernel[2].start, 50000000);
+	assert_int_equal(got.kernel[2].end - got.kernel[2].start, 100000000);
 }
 
 static void forced_flush_returns_everything(void **state)
@@ -137,7 +137,7 @@ static void forced_flush_returns_everything(void **state)
 	size_t requests;
 
 	(void)state;
-	launch_n(1, 20000000);
+	launch_n(1, 100000000);
 	requests = got.requests;
 	assert_int_equal(cupti.ActivityFlushAll(1), 0);
 	assert_int_equal(got.kernels, 1);
