@@ -29,7 +29,7 @@ int cmd_record(const struct settings *s)
 			   (int)config.pid);
 	err = recorder_open(&config.recorder, s->output, why, sizeof(why));
 	if (err)
-		return say(status_of(err), "%s", why[0] ? why : strerror(-err));
+		return say_why(err, why, "name a file that can be written");
 	status = session_run(&config);
 	err = recorder_close(config.recorder);
 	if (err && status == STATUS_OK)
