@@ -272,6 +272,25 @@ static __always_inline int http_line_end(struct http_stream *s)
 	return 0;
 }
 
+/* A byte of a head that matters.  0, HTTP_GOT_HEAD or HTTP_INVALID. */
+HTTP_GLOBAL int http_head_byte(struct http_stream *s, __u8 c)
+{
+	if (!s)
+		return HTTP_INVALID;
+	if (c == '\n') {
+		if (http_line_bad(s))
+			return HTTP_INVALID;
+		return http_line_end(s) ? HTTP_GOT_HEAD : 0;
+	}
+	if (s->state == HTTP_LINE)
+		http_line_byte(s, c);
+	else if (s->state == HTTP_NAME)
+		http_name_byte(s, c);
+	else
+		http_value_byte(s, c);
+	return s->flags & HTTP_BAD ? HTTP_INVALID : 0;
+}
+
 /* Bytes of a head, up to HTTP_GOT_HEAD after its empty line. */
 HTTP_GLOBAL int http_head(struct http_stream *s, struct http_window *w, __u32 n)
 {
@@ -279,23 +298,13 @@ HTTP_GLOBAL int http_head(struct http_stream *s, struct http_window *w, __u32 n)
 		return HTTP_INVALID;
 	for (__u32 i = 0; i < HTTP_WINDOW && i < n; i++) {
 		__u8 c = w->b[i];
+		int got;
 
-		if (c == '\n') {
-			if ((s->flags & HTTP_BAD) || http_line_bad(s))
-				return HTTP_INVALID;
-			if (http_line_end(s))
-				return (int)(i + 1) | HTTP_GOT_HEAD;
-		} else if (c == '\r' || s->state == HTTP_SKIP) {
+		if (c == '\r' || (s->state == HTTP_SKIP && c != '\n'))
 			continue;
-		} else if (s->state == HTTP_LINE) {
-			http_line_byte(s, c);
-			if (s->flags & HTTP_BAD)
-				return HTTP_INVALID;
-		} else if (s->state == HTTP_NAME) {
-			http_name_byte(s, c);
-		} else {
-			http_value_byte(s, c);
-		}
+		got = http_head_byte(s, c);
+		if (got)
+			return (int)(i + 1) | got;
 	}
 	return (int)(n & HTTP_TAKEN);
 }

@@ -1,0 +1,511 @@
+/*
+ * The real tracker on real connections of this process; needs root.
+ */
+#include "bpf/tracker.h"
+#include "tests/unit/bpf/traffic.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#define GEN ENDPOINT_GENERATION
+#define POST "POST /v1/completions HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"
+#define SSE                                                      \
+	"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n" \
+	"transfer-encoding: chunked\r\n\r\n"
+#define EVENT "9\r\ndata: a\n\n\r\n"
+#define END "0\r\n\r\n"
+
+static struct tracker *tracker;
+static int listener;
+static uint16_t port;
+static struct request_counters before, now;
+static struct request_gauges gauges;
+
+static void look(void)
+{
+	tracker_read(tracker, &gauges, &now);
+}
+
+static int open_tracker(void **state)
+{
+	char why[200] = "";
+	struct tracker_config config = { .ports = &port, .n_ports = 1 };
+	int err;
+
+	(void)state;
+	listener = traffic_listen(AF_INET, &port);
+	err = tracker_open(&tracker, &config, why, sizeof(why));
+	if (err)
+		print_error("# tracker_open: %s (%s)\n", why, strerror(-err));
+	return err;
+}
+
+static int close_tracker(void **state)
+{
+	(void)state;
+	tracker_close(tracker);
+	close(listener);
+	return 0;
+}
+
+static int remember(void **state)
+{
+	(void)state;
+	tracker_drain(tracker, NULL, NULL);
+	look();
+	before = now;
+	return 0;
+}
+
+#define since(field) (now.field - before.field)
+
+static int64_t in_flight(void)
+{
+	int64_t sum = 0;
+
+	for (unsigned e = 0; e < ENDPOINTS; e++)
+		sum += gauges.waiting[e] + gauges.streaming[e];
+	return sum;
+}
+
+/* Closing takes a moment to reach the other end. */
+static bool comes_to_rest(uint64_t ended)
+{
+	const struct timespec ms = { .tv_nsec = 1000000 };
+
+	for (int i = 0; i < 1000; i++) {
+		look();
+		if (!in_flight() &&
+		    since(completed[GEN]) + since(client_aborted[GEN]) +
+				    since(server_aborted[GEN]) >=
+			    ended)
+			return true;
+		nanosleep(&ms, NULL);
+	}
+	return false;
+}
+
+static void say(int fd, const char *text)
+{
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+}
+
+static void hear(int fd, const char *text)
+{
+	assert_true(traffic_recv(fd, strlen(text)));
+}
+
+/* A request that is being answered, up to its first event. */
+static void begin_stream(const struct pair *p)
+{
+	say(p->client, POST);
+	hear(p->server, POST);
+	say(p->server, SSE);
+	say(p->server, EVENT);
+	hear(p->client, SSE EVENT);
+}
+
+static void connect_pair(struct pair *p)
+{
+	assert_true(traffic_connect(p, listener));
+}
+
+struct record_sum {
+	unsigned records, completed, events;
+	bool in_order;
+};
+
+static void add_record(const struct request_record *r, void *arg)
+{
+	struct record_sum *s = arg;
+
+	s->records++;
+	s->completed += !r->how;
+	s->events += r->events;
+	if (r->port != port || r->end_ns < r->start_ns ||
+	    (r->first_body_ns &&
+	     (r->first_body_ns < r->start_ns || r->first_body_ns > r->end_ns)))
+		s->in_order = false;
+}
+
+static void random_exchanges_are_counted_exactly(void **state)
+{
+	struct traffic sum = { 0 };
+	struct record_sum records = { .in_order = true };
+	struct pair p;
+	int drained;
+
+	(void)state;
+	srand(7);
+	connect_pair(&p);
+	for (int i = 0; i < 300; i++) {
+		assert_true(traffic_exchange(&p, &sum));
+		look();
+		assert_int_equal(since(started[GEN]), sum.requests);
+		assert_int_equal(since(completed[GEN]), sum.requests);
+		assert_int_equal(since(events[GEN]), sum.events);
+		assert_int_equal(in_flight(), 0);
+		if (i % 30)
+			continue;
+		close(p.client);
+		close(p.server);
+		connect_pair(&p);
+	}
+	close(p.client);
+	close(p.server);
+	assert_int_equal(now.desyncs, 0);
+	drained = tracker_drain(tracker, add_record, &records);
+	assert_int_equal(drained, sum.requests);
+	assert_int_equal(records.records, sum.requests);
+	assert_int_equal(records.completed, sum.requests);
+	assert_int_equal(records.events, sum.events);
+	assert_true(records.in_order);
+}
+
+static void waiting_then_streaming_then_nothing(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	connect_pair(&p);
+	say(p.client, POST);
+	hear(p.server, POST);
+	look();
+	assert_int_equal(gauges.waiting[GEN], 1);
+	say(p.server, SSE);
+	say(p.server, EVENT);
+	look();
+	assert_int_equal(gauges.waiting[GEN], 0);
+	assert_int_equal(gauges.streaming[GEN], 1);
+	say(p.server, EVENT EVENT END);
+	look();
+	assert_int_equal(in_flight(), 0);
+	close(p.client);
+	close(p.server);
+}
+
+static void abort_all(struct pair *p, unsigned n, bool reset)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (reset)
+			traffic_reset(p[i].client);
+		else
+			close(p[i].client);
+	for (unsigned i = 0; i < n; i++) {
+		char b[64];
+
+		while (read(p[i].server, b, sizeof(b)) > 0)
+			;
+		close(p[i].server);
+	}
+}
+
+static void client_aborts_are_counted_exactly(void **state)
+{
+	struct pair p[20];
+
+	(void)state;
+	for (unsigned reset = 0; reset < 2; reset++) {
+		for (unsigned i = 0; i < 20; i++) {
+			connect_pair(&p[i]);
+			begin_stream(&p[i]);
+		}
+		look();
+		assert_int_equal(gauges.streaming[GEN], 20);
+		abort_all(p, 20, reset);
+		assert_true(comes_to_rest(20 * (reset + 1)));
+		assert_int_equal(since(client_aborted[GEN]), 20 * (reset + 1));
+	}
+	assert_int_equal(since(completed[GEN]), 0);
+	assert_int_equal(since(server_aborted[GEN]), 0);
+}
+
+static void server_aborts_are_counted_exactly(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	for (unsigned i = 0; i < 10; i++) {
+		connect_pair(&p);
+		begin_stream(&p);
+		close(p.server);
+		close(p.client);
+	}
+	assert_true(comes_to_rest(10));
+	assert_int_equal(since(server_aborted[GEN]), 10);
+	assert_int_equal(since(client_aborted[GEN]), 0);
+}
+
+static void client_that_leaves_with_the_last_byte_aborts_nothing(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	for (unsigned i = 0; i < 50; i++) {
+		connect_pair(&p);
+		begin_stream(&p);
+		say(p.server, END);
+		close(p.client);
+		close(p.server);
+	}
+	assert_true(comes_to_rest(50));
+	assert_int_equal(since(completed[GEN]), 50);
+	assert_int_equal(since(client_aborted[GEN]), 0);
+}
+
+static void stream_older_than_the_tracker_is_recognised(void **state)
+{
+	uint16_t other_port;
+	int other = traffic_listen(AF_INET, &other_port);
+	const uint16_t both[2] = { port, other_port };
+	struct pair p;
+
+	(void)state;
+	assert_true(traffic_connect(&p, other));
+	begin_stream(&p);
+	look();
+	assert_int_equal(since(started[GEN]), 0);
+	assert_int_equal(tracker_set_ports(tracker, both, 2), 0);
+	say(p.server, EVENT);
+	look();
+	assert_int_equal(gauges.streaming[GEN], 1);
+	/* A server that closes its listener still finishes its requests. */
+	assert_int_equal(tracker_set_ports(tracker, &port, 1), 0);
+	say(p.server, EVENT END);
+	look();
+	assert_int_equal(in_flight(), 0);
+	assert_int_equal(since(completed[GEN]), 1);
+	assert_int_equal(since(events[GEN]), 2);
+	close(p.client);
+	close(p.server);
+	close(other);
+}
+
+static void ipv6_is_counted_like_ipv4(void **state)
+{
+	uint16_t six_port;
+	int six = traffic_listen(AF_INET6, &six_port);
+	struct traffic sum = { 0 };
+	struct pair p;
+
+	(void)state;
+	if (six < 0) {
+		print_message("# no IPv6 here\n");
+		skip();
+	}
+	assert_int_equal(tracker_set_ports(tracker, &six_port, 1), 0);
+	assert_true(traffic_connect(&p, six));
+	assert_true(traffic_exchange(&p, &sum));
+	assert_int_equal(tracker_set_ports(tracker, &port, 1), 0);
+	look();
+	assert_int_equal(since(completed[GEN]), sum.requests);
+	close(p.client);
+	close(p.server);
+	close(six);
+}
+
+static void unknown_path_is_classified_by_its_end(void **state)
+{
+	static const char ask[] =
+		"POST /deployment/of/some/company/with/a/very/long/prefix/"
+		"v1/completions HTTP/1.1\r\n\r\n";
+	static const char answer[] =
+		"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+	struct pair p;
+
+	(void)state;
+	connect_pair(&p);
+	for (unsigned i = 0; i < 2; i++) {
+		say(p.client, ask);
+		hear(p.server, ask);
+		say(p.server, answer);
+		hear(p.client, answer);
+		assert_int_equal(tracker_drain(tracker, NULL, NULL), 1);
+	}
+	look();
+	assert_int_equal(since(completed[ENDPOINT_OTHER]), 1);
+	assert_int_equal(since(completed[GEN]), 1);
+	close(p.client);
+	close(p.server);
+}
+
+static void histograms_hold_every_generation(void **state)
+{
+	struct request_histogram h[3][2];
+	struct pair p;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(tracker_histogram(tracker, i, &h[i][0]), 0);
+	connect_pair(&p);
+	for (unsigned i = 0; i < 5; i++) {
+		begin_stream(&p);
+		say(p.server, EVENT EVENT END);
+		hear(p.client, EVENT EVENT END);
+	}
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(tracker_histogram(tracker, i, &h[i][1]), 0);
+	assert_int_equal(h[TRACKER_TTFT][1].count - h[TRACKER_TTFT][0].count,
+			 5);
+	assert_int_equal(h[TRACKER_GAP][1].count - h[TRACKER_GAP][0].count, 10);
+	assert_int_equal(
+		h[TRACKER_DURATION][1].count - h[TRACKER_DURATION][0].count, 5);
+	assert_true(h[TRACKER_TTFT][1].sum_ns - h[TRACKER_TTFT][0].sum_ns <
+		    h[TRACKER_DURATION][1].sum_ns -
+			    h[TRACKER_DURATION][0].sum_ns);
+	close(p.client);
+	close(p.server);
+}
+
+/* ---- races --------------------------------------------------------------- */
+
+#define RACES 300
+
+/* The client leaves at a random moment of a stream that is being written. */
+static void *leave(void *arg)
+{
+	int fd = *(int *)arg;
+	char b[256];
+	unsigned looks = (unsigned)fd * 7 % 5;
+
+	while (looks--)
+		if (recv(fd, b, sizeof(b), MSG_DONTWAIT) < 0)
+			sched_yield();
+	traffic_reset(fd);
+	return NULL;
+}
+
+static void races_leave_nothing_behind(void **state)
+{
+	uint64_t ended;
+
+	(void)state;
+	for (unsigned i = 0; i < RACES; i++) {
+		pthread_t thread;
+		struct pair p;
+
+		connect_pair(&p);
+		say(p.client, POST);
+		hear(p.server, POST);
+		say(p.server, SSE);
+		assert_int_equal(
+			pthread_create(&thread, NULL, leave, &p.client), 0);
+		for (unsigned k = 0; k < 5; k++)
+			if (send(p.server, EVENT, strlen(EVENT), MSG_NOSIGNAL) <
+			    0)
+				break;
+		send(p.server, END, strlen(END), MSG_NOSIGNAL);
+		pthread_join(thread, NULL);
+		close(p.server);
+	}
+	assert_true(comes_to_rest(RACES));
+	ended = since(completed[GEN]) + since(client_aborted[GEN]) +
+		since(server_aborted[GEN]);
+	assert_int_equal(since(started[GEN]), RACES);
+	assert_int_equal(ended, RACES);
+	for (unsigned e = 0; e < ENDPOINTS; e++) {
+		assert_int_equal(gauges.waiting[e], 0);
+		assert_int_equal(gauges.streaming[e], 0);
+	}
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static void other_network_namespace_is_not_counted(void **state)
+{
+	struct tracker_config config = { .ports = &port,
+					 .n_ports = 1,
+					 .netns = 1 };
+	struct request_counters c;
+	struct request_gauges g;
+	struct tracker *t;
+	struct timespec a, b;
+	char why[200];
+	struct pair p;
+
+	(void)state;
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	assert_int_equal(tracker_open(&t, &config, why, sizeof(why)), 0);
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	print_message("# opened in %lld ms\n",
+		      ((long long)(b.tv_sec - a.tv_sec) * 1000000000 +
+		       b.tv_nsec - a.tv_nsec) /
+			      1000000);
+	connect_pair(&p);
+	begin_stream(&p);
+	tracker_read(t, &g, &c);
+	tracker_close(t);
+	assert_int_equal(c.started[GEN], 0);
+	assert_int_equal(c.connections, 0);
+	close(p.client);
+	close(p.server);
+	assert_true(comes_to_rest(1));
+}
+
+static void without_privilege_the_reason_is_said(void **state)
+{
+	struct tracker_config config = { .ports = &port, .n_ports = 1 };
+	struct tracker *t;
+	char why[200] = "";
+	int status;
+	pid_t child = fork();
+
+	(void)state;
+	assert_true(child >= 0);
+	if (!child) {
+		if (setgid(65534) || setuid(65534))
+			_exit(2);
+		status = tracker_open(&t, &config, why, sizeof(why));
+		_exit(status != -EPERM || !strstr(why, "CAP_BPF"));
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void bad_ports_are_refused(void **state)
+{
+	struct tracker_config config = { .ports = &port, .n_ports = 0 };
+	const uint16_t zero = 0;
+	struct tracker *t = NULL;
+	char why[200] = "";
+
+	(void)state;
+	assert_int_equal(tracker_open(&t, &config, why, sizeof(why)), -EINVAL);
+	assert_null(t);
+	assert_string_not_equal(why, "");
+	assert_int_equal(tracker_set_ports(tracker, &zero, 1), -EINVAL);
+	assert_int_equal(tracker_set_ports(tracker, &port, 65), -EINVAL);
+}
+
+#define test_on(f) cmocka_unit_test_setup(f, remember)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		test_on(random_exchanges_are_counted_exactly),
+		test_on(waiting_then_streaming_then_nothing),
+		test_on(client_aborts_are_counted_exactly),
+		test_on(server_aborts_are_counted_exactly),
+		test_on(client_that_leaves_with_the_last_byte_aborts_nothing),
+		test_on(stream_older_than_the_tracker_is_recognised),
+		test_on(ipv6_is_counted_like_ipv4),
+		test_on(unknown_path_is_classified_by_its_end),
+		test_on(histograms_hold_every_generation),
+		test_on(races_leave_nothing_behind),
+		test_on(other_network_namespace_is_not_counted),
+		test_on(without_privilege_the_reason_is_said),
+		test_on(bad_ports_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, open_tracker, close_tracker);
+}
