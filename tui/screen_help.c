@@ -14,24 +14,26 @@ static const struct help_line signs[] = {
 	{ "", "SIGNS" },
 	{ "61 %", "measured" },
 	{ "61 %~", "inferred from other measurements" },
-	{ "61 %≈", "modelled: a formula with an assumption" },
+	{ "61 %≈", "modelled: a formula, an assumption" },
 	{ "61 %§", "scraped: the engine's own claim" },
-	{ "-  …", "unknown; still being gathered" },
-	{ "(stale)", "the source is silent, this was its last value" },
+	{ "(61 %)", "stale: its source went silent" },
+	{ "-", "unknown" },
+	{ "…", "unknown yet, being gathered" },
 };
 
 static const struct help_line numbers[] = {
 	{ "", "NUMBERS" },
-	{ "φ", "fragmentation: expert reads per row; 1: nothing is shared" },
-	{ "η", "marginal gain: how much of one more request is free" },
-	{ "V", "valley index; peaks where half the experts serve one row" },
+	{ "φ", "expert reads per row; 1: none shared" },
+	{ "η", "how much of one more request is free" },
+	{ "V", "sparsity lost times sharing missing" },
 	{ "B", "tokens in a decode step" },
-	{ "MBU", "DRAM bytes over what the memory could move" },
-	{ "S-MBU", "of these, bytes that the step had to read" },
-	{ "MFU", "useful arithmetic over the dense peak" },
+	{ "MBU", "DRAM bytes over what it could move" },
+	{ "S-MBU", "bytes the step needs, over the same" },
+	{ "MFU", "useful arithmetic over dense peak" },
+	{ "lost", "records and requests missed" },
 };
 
-#define LINES_MAX 40u
+#define LINES_MAX 48u
 
 static unsigned add_lines(struct help_line *to, unsigned n,
 			  const struct help_line *from, size_t count)
@@ -96,7 +98,7 @@ static void help_draw(struct view *v, struct rect body)
 	unsigned half, n = collect(lines, names, &half);
 	struct rect left = body, right = body;
 
-	if (body.w < 120) {
+	if (body.w < 100) {
 		draw_lines(v, body, lines, n, screen_state(v)->scroll);
 		if ((int)n > body.h)
 			text_right(&v->grid, body, 0, 0, body.w - 1, STYLE_DIM,
