@@ -175,6 +175,9 @@ test: deps-test
 	    $(unit:$(O)/%=$(O)/san/%) $(scripts)
 JOBS ?= $(shell nproc)
 
+docs: $(O)/tests/unit/exporter/test_metrics_doc
+	$(Q)UPDATE=1 $< >/dev/null
+
 deps: deps-test
 deps-build deps-test: deps-%: ; $(Q)O=$(O) tools/deps.sh $*
 
@@ -202,7 +205,7 @@ clean:
 	rm -rf build
 
 .PHONY: all unit san clang fuzz fuzz-programs test deps deps-build deps-test \
-	demo install uninstall clean
+	docs demo install uninstall clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 -include $(shell find $(O) -name '*.d' 2>/dev/null)

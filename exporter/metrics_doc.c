@@ -1,0 +1,324 @@
+#include "exporter/metrics_doc.h"
+
+#include <string.h>
+
+/* One row of a table; the fourth cell is NULL in tables of three. */
+struct row {
+	const char *cells[4];
+};
+
+static const char intro[] =
+	"# Metrics of moetop\n"
+	"\n"
+	"<!-- Written by `make docs` from model/metrics.def and "
+	"exporter/metrics_doc.c; do not edit. -->\n"
+	"\n"
+	"One snapshot of values is computed once an interval (a "
+	"second, or `--interval`). The screen, `--json`,\n"
+	"`/metrics`, reports and recordings only format it, so they "
+	"cannot disagree.\n"
+	"\n"
+	"## How to read a value\n"
+	"\n"
+	"Each value has a state and a source. Unknown is `-` on the "
+	"screen, `null` in JSON and no sample in\n"
+	"Prometheus. It is never 0.\n"
+	"\n"
+	"| state | meaning |\n"
+	"|---|---|\n"
+	"| `ok` | known, of this interval or of the newest window of "
+	"kernel records |\n"
+	"| `warming` | the source works and has not seen enough yet; "
+	"no number |\n"
+	"| `stale` | the source has stopped; the number is its last "
+	"one |\n"
+	"| `no_data` | no source for it here; `moetop doctor` says "
+	"what is missing |\n"
+	"\n"
+	"| source | meaning |\n"
+	"|---|---|\n"
+	"| `measured` | counted or timed by moetop |\n"
+	"| `inferred` | derived from other measurements |\n"
+	"| `modelled` | a formula with an assumption, such as uniform "
+	"routing |\n"
+	"| `scraped` | the engine's own claim, from its `/metrics` |\n"
+	"\n"
+	"A derived value has the weakest source among its inputs. "
+	"Ratios are ratios of sums. `rows`,\n"
+	"`active_experts` and `single_row_experts` are means per "
+	"(decode step, MoE layer). Units are base units:\n"
+	"seconds, bytes, ratios from 0 to 1.\n"
+	"\n"
+	"Symbols in the formulas: B tokens in a decode step, k experts "
+	"per token, E experts of a layer, R rows, that is (token,\n"
+	"expert) pairs, U experts with a row, F1 experts with exactly "
+	"one row, T step time.\n";
+
+static const char histograms[] =
+	"\n"
+	"## Histograms\n"
+	"\n"
+	"In JSON `count`, `sum` and the quantiles `p50`, `p90`, `p99`; "
+	"in Prometheus a summary with the label `quantile`\n"
+	"(`0.5`, `0.9`, `0.99`), `_sum` and `_count`. `step_seconds` "
+	"is also a metric: `/metrics` leaves the gauge out while\n"
+	"the summary of the same name is there, as `_sum / _count` is "
+	"its mean.\n"
+	"\n";
+
+static const char json[] =
+	"\n"
+	"## JSON\n"
+	"\n"
+	"`--json` prints one object per line and interval; "
+	"`/snapshot.json` serves the newest one. Keys come in this "
+	"order, and\n"
+	"all of them are always there. Later versions may add keys and "
+	"metrics; they take none away and change no meaning. Numbers\n"
+	"read back exactly (up to 17 significant digits).\n"
+	"\n";
+
+/* key, type, meaning */
+static const struct row json_rows[] = {
+	{ { "`time`", "number",
+	    "when the values were computed, Unix seconds" } },
+	{ { "`interval_seconds`", "number",
+	    "length of the interval that they cover" } },
+	{ { "`target.pid`", "integer",
+	    "the process that was named, `null` for none" } },
+	{ { "`target.engine`", "string",
+	    "`vllm`, `sglang`, `trtllm`; `null` unknown, like all that "
+	    "follow" } },
+	{ { "`target.engine_version`", "string",
+	    "`simulated` for the simulated server" } },
+	{ { "`target.model`", "string", "the model's name or directory" } },
+	{ { "`target.experts`", "integer",
+	    "E, routed experts of a layer; `null` also for a dense model" } },
+	{ { "`target.top_k`", "integer", "k, experts per token" } },
+	{ { "`target.moe_layers`", "integer", "layers with experts" } },
+	{ { "`target.gpus[]`", "array",
+	    "GPUs in use: `index` (NVML's, or `null`), `name`" } },
+	{ { "`target.ranks[]`", "array",
+	    "processes that own a GPU: `pid`, `rank`, `agent` (state, see "
+	    "`health.agents`)" } },
+	{ { "`target.port`", "integer", "HTTP port of the server" } },
+	{ { "`regime.value`", "string",
+	    "`idle`, `prefill`, `compute`, `kv`, `solo`, `valley` or `shared`; "
+	    "`null` while there is too little evidence" } },
+	{ { "`regime.side`", "string",
+	    "in the valley: `near` (most active experts serve one row) or "
+	    "`far`; else `null`" } },
+	{ { "`regime.source`", "string",
+	    "weakest source that the verdict rests on" } },
+	{ { "`metrics.ID`", "object",
+	    "`value` (number or `null`), `state`, `source`; every metric of "
+	    "the table above" } },
+	{ { "`histograms.ID`", "object",
+	    "`count`, `sum`, `p50`, `p90`, `p99`; each may be `null`" } },
+	{ { "`layers[]`", "array",
+	    "one object per MoE layer, first to last; empty without kernel "
+	    "records" } },
+	{ { "`layers[].layer`", "integer", "from 0, counting MoE layers" } },
+	{ { "`layers[].seconds_per_step`", "number",
+	    "time of the layer's MoE block in a decode step" } },
+	{ { "`layers[].rows`", "number",
+	    "R of the layer, mean over decode steps" } },
+	{ { "`layers[].active_experts`", "number", "U of the layer" } },
+	{ { "`layers[].single_row_experts`", "number", "F1 of the layer" } },
+	{ { "`layers[].dram_bytes_per_step`", "number",
+	    "DRAM bytes attributed to the layer" } },
+	{ { "`layers[].backend`", "string",
+	    "class of the kernels that do its expert GEMMs" } },
+	{ { "`layers[].expert_seconds_per_step`", "number",
+	    "time of the expert GEMMs alone" } },
+	{ { "`layers[].fragmentation_ratio`", "number",
+	    "sum U / sum R of the layer" } },
+	{ { "`layers[].share_ratio`", "number",
+	    "share in the time of all MoE layers" } },
+	{ { "`findings[].rule`", "string", "name of the rule, stable" } },
+	{ { "`findings[].severity`", "string",
+	    "`info`, `notice` or `warning`" } },
+	{ { "`findings[].evidence`", "object",
+	    "numbers that the rule fired on, by name" } },
+	{ { "`findings[].gain_ratio`", "number",
+	    "share of the cost that the advice is predicted to save" } },
+	{ { "`findings[].text`", "string", "one sentence for people" } },
+	{ { "`health.tiers.T`", "object",
+	    "T is `T0`, `T1`, `T2`, `T3` or `C`: `state` (`ok`, `missing`, "
+	    "`off`), `what` it gives, `remedy` that would enable it" } },
+	{ { "`health.lost.ring`", "integer",
+	    "records that an agent could not hand over" } },
+	{ { "`health.lost.records`", "integer",
+	    "kernel records dropped by CUPTI or refused for bad times" } },
+	{ { "`health.lost.requests`", "integer",
+	    "request records lost between the kernel and moetop" } },
+	{ { "`health.lost.desyncs`", "integer",
+	    "connections on which HTTP framing was lost" } },
+	{ { "`health.lost.bad_steps`", "integer",
+	    "steps whose kernels did not match the layers" } },
+	{ { "`health.agents[]`", "array",
+	    "one object per rank: `pid`, `rank`, `state` (`absent`, "
+	    "`starting`, `idle`, `window`, `yielded`, `disabled`, `detaching`, "
+	    "`stub`), `reason`" } },
+	{ { "`health.rows.method`", "string",
+	    "how rows per expert are read: `sampled`, `exact`, `inferred`, "
+	    "`off`" } },
+	{ { "`health.rows.cells`", "integer",
+	    "(decode step, MoE layer) cells read" } },
+	{ { "`health.rows.rejected`", "integer",
+	    "cells that failed validation" } },
+	{ { "`health.rows.lost`", "integer", "cells never read" } },
+	{ { "`health.rows.windows`", "integer",
+	    "windows of kernel records taken" } },
+	{ { "`health.target_gone`", "boolean",
+	    "the server has ended; the rest is its last state" } },
+};
+
+static const char prometheus[] =
+	"\n"
+	"## Prometheus\n"
+	"\n"
+	"`--listen [ADDR:]PORT` serves (127.0.0.1 unless ADDR says "
+	"otherwise):\n"
+	"\n"
+	"| path | what |\n"
+	"|---|---|\n"
+	"| `/metrics` | text format 0.0.4 |\n"
+	"| `/snapshot.json` | the JSON object above |\n"
+	"| `/healthz` | `ok` while moetop runs |\n"
+	"\n"
+	"Metrics are named `moetop_` and their id, with the label "
+	"`source`. Beside them:\n"
+	"\n";
+
+/* name, type, labels, meaning */
+static const struct row family_rows[] = {
+	{ { "`moetop_regime`", "gauge", "`regime`",
+	    "1 for the regime that the server is in, 0 for the others; absent "
+	    "while unknown" } },
+	{ { "`moetop_regime_side`", "gauge", "`side`",
+	    "the same for `near` and `far`, in the valley only" } },
+	{ { "`moetop_layer_seconds_per_step`", "gauge", "`layer`, `source`",
+	    "as `layers[].seconds_per_step`" } },
+	{ { "`moetop_layer_expert_seconds_per_step`", "gauge",
+	    "`layer`, `source`", "time of the expert GEMMs" } },
+	{ { "`moetop_layer_rows`", "gauge", "`layer`, `source`",
+	    "R of the layer" } },
+	{ { "`moetop_layer_active_experts`", "gauge", "`layer`, `source`",
+	    "U of the layer" } },
+	{ { "`moetop_layer_single_row_experts`", "gauge", "`layer`, `source`",
+	    "F1 of the layer" } },
+	{ { "`moetop_layer_dram_bytes_per_step`", "gauge", "`layer`, `source`",
+	    "DRAM bytes attributed to the layer" } },
+	{ { "`moetop_layer_fragmentation_ratio`", "gauge", "`layer`, `source`",
+	    "sum U / sum R of the layer" } },
+	{ { "`moetop_kernel_calls_per_step`", "gauge", "`class`, `source`",
+	    "launches of a class of kernels in a decode step" } },
+	{ { "`moetop_kernel_seconds_per_step`", "gauge", "`class`, `source`",
+	    "their time" } },
+	{ { "`moetop_kernel_share_ratio`", "gauge", "`class`, `source`",
+	    "their share of the step" } },
+	{ { "`moetop_target_info`", "gauge",
+	    "`engine`, `engine_version`, `model`, `quant`, `gpu`, `gpus`, "
+	    "`pid`",
+	    "always 1" } },
+	{ { "`moetop_target_up`", "gauge", "", "0 when the server is gone" } },
+	{ { "`moetop_agent_info`", "gauge", "`rank`, `state`, `gpu`",
+	    "always 1" } },
+	{ { "`moetop_tier_state`", "gauge", "`tier`, `state`",
+	    "1 for the state of the tier" } },
+	{ { "`moetop_lost_total`", "counter", "`what`",
+	    "what moetop could not take in" } },
+	{ { "`moetop_windows_total`", "counter", "",
+	    "windows of kernel records taken" } },
+	{ { "`moetop_row_cells_total`", "counter", "",
+	    "(decode step, MoE layer) cells read" } },
+	{ { "`moetop_window_age_seconds`", "gauge", "",
+	    "since the end of the newest window" } },
+	{ { "`moetop_stale_metrics`", "gauge", "",
+	    "metrics here whose state is `stale`" } },
+	{ { "`moetop_snapshot_timestamp_seconds`", "gauge", "",
+	    "when the values were computed" } },
+	{ { "`moetop_snapshot_age_seconds`", "gauge", "",
+	    "the same as an age, at the time of the scrape" } },
+	{ { "`moetop_build_info`", "gauge", "`version`", "always 1" } },
+};
+
+static const char end[] =
+	"\n"
+	"A model of 61 layers has some 830 series at most.\n"
+	"\n"
+	"## Recordings\n"
+	"\n"
+	"`moetop record` writes the eight bytes `MOETOPR1`, then for "
+	"each snapshot its length as a varint and one protobuf\n"
+	"message `moetop.Snapshot` (wire/snapshot.proto). Metrics "
+	"carry their ids: a file stays readable when metrics are added.\n";
+
+static const char *unit_name(enum metric_unit u)
+{
+	static const char *const names[] = {
+		[UNIT_NONE] = "",
+		[UNIT_SECONDS] = "seconds",
+		[UNIT_BYTES] = "bytes",
+		[UNIT_BYTES_PER_SECOND] = "bytes per second",
+		[UNIT_RATIO] = "ratio",
+		[UNIT_PER_SECOND] = "per second",
+		[UNIT_COUNT] = "count",
+		[UNIT_USD] = "US dollars",
+	};
+
+	return names[u];
+}
+
+static void put(struct text *t, const char *s)
+{
+	text_write(t, s, strlen(s));
+}
+
+static void put_row(struct text *t, const struct metric_info *m,
+		    const char *kind)
+{
+	text_printf(t, "| `%s` | %s | %s | %s | ", m->key, m->title,
+		    unit_name(m->unit), kind);
+	/* a bar would end the cell */
+	for (const char *p = m->help; *p; p++) {
+		if (*p == '|')
+			text_write(t, "\\", 1);
+		text_write(t, p, 1);
+	}
+	put(t, " |\n");
+}
+
+static void put_rows(struct text *t, const struct row *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		for (unsigned c = 0; c < 4 && rows[i].cells[c]; c++)
+			text_printf(t, "| %s ", rows[i].cells[c]);
+		put(t, "|\n");
+	}
+}
+
+void metrics_doc_write(struct text *t)
+{
+	put(t, intro);
+	put(t, "\n## Metrics\n\n"
+	       "| id | on the screen | unit | type | meaning |\n"
+	       "|---|---|---|---|---|\n");
+	for (unsigned i = 0; i < METRICS; i++)
+		put_row(t, &metric_info[i],
+			metric_info[i].kind == KIND_COUNTER ? "counter"
+							    : "gauge");
+	put(t, histograms);
+	put(t, "| id | on the screen | unit | type | meaning |\n"
+	       "|---|---|---|---|---|\n");
+	for (unsigned i = 0; i < HISTOGRAMS; i++)
+		put_row(t, &histogram_info[i], "summary");
+	put(t, json);
+	put(t, "| key | type | meaning |\n|---|---|---|\n");
+	put_rows(t, json_rows, sizeof(json_rows) / sizeof(json_rows[0]));
+	put(t, prometheus);
+	put(t, "| name | type | labels | meaning |\n|---|---|---|---|\n");
+	put_rows(t, family_rows, sizeof(family_rows) / sizeof(family_rows[0]));
+	put(t, end);
+}
