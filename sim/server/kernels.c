@@ -87,7 +87,7 @@ static const char *const names[KERNELS] = {
 			      "kernelIiEEvPKT_PiS5_"
 			      "S5_mi",
 	[KERNEL_ALIGN_SMALL] =
-		"_ZN4vllm3moe44moe_align_block_size_small_batch_expert_kernelIi"
+		"_ZN4vllm3moe46moe_align_block_size_small_batch_expert_kernelIi"
 		"Li256EEEvPKT_PiS5_S5_S5_iimiib",
 	[KERNEL_QUANT] =
 		"_Z33per_token_group_quant_8bit_kernelIN3c108BFloat16ENS0_13"

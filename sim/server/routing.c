@@ -12,7 +12,7 @@
 #include "wire/record.h"
 
 #define SHARE_ONE (1u << 20) /* shares are integers, so that sets are exact */
-#define SETS_PER_SHUFFLE 4u
+#define SETS_PER_SHUFFLE 16u /* their points are spread evenly */
 
 struct routing {
 	unsigned layers, experts, top_k;
@@ -143,6 +143,7 @@ static void fill_pool(struct routing *r, unsigned layer, struct rng *rng)
 {
 	const uint32_t *share = r->share + (size_t)layer * r->experts;
 	uint16_t *pool = r->pool + (size_t)layer * ROUTING_POOL * r->top_k;
+	const uint32_t stratum = SHARE_ONE / SETS_PER_SHUFFLE;
 	uint16_t order[EXPERTS_MAX];
 	uint32_t ends[EXPERTS_MAX];
 
@@ -157,7 +158,8 @@ static void fill_pool(struct routing *r, unsigned layer, struct rng *rng)
 				ends[e] = sum += share[order[e]];
 		}
 		draw_set(ends, order, r->experts, r->top_k,
-			 rng_below(rng, SHARE_ONE),
+			 i % SETS_PER_SHUFFLE * stratum +
+				 rng_below(rng, stratum),
 			 pool + (size_t)i * r->top_k);
 	}
 }
