@@ -176,7 +176,7 @@ test: deps-test
 JOBS ?= $(shell nproc)
 
 docs: $(O)/tests/unit/exporter/test_metrics_doc
-	$(Q)UPDATE=1 $< >/dev/null
+	$(Q)UPDATE=1 CMOCKA_MESSAGE_OUTPUT=TAP $< >/dev/null
 
 deps: deps-test
 deps-build deps-test: deps-%: ; $(Q)O=$(O) tools/deps.sh $*
