@@ -227,9 +227,10 @@ static bool blank(const struct cell *c)
 
 static void write_glyph(FILE *f, uint32_t glyph)
 {
-	char bytes[4];
+	char bytes[4] = { 0 };
+	unsigned n = utf8_encode(glyph, bytes);
 
-	fwrite(bytes, 1, utf8_encode(glyph, bytes), f);
+	fwrite(bytes, 1, n, f);
 }
 
 int grid_write(const struct grid *g, FILE *f)

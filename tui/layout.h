@@ -3,7 +3,7 @@
  *
  * Pure arithmetic.  Rectangles of one layout never overlap and never leave the
  * screen; what there is no room for has no rows.  Room is handed out in the
- * order of what a reader needs first, so a larger screen never shows less.
+ * order of what a reader needs first, so a larger screen never loses a part.
  */
 #ifndef MOETOP_TUI_LAYOUT_H
 #define MOETOP_TUI_LAYOUT_H

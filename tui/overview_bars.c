@@ -184,7 +184,7 @@ static unsigned legend_rank(const double *share, unsigned i)
 
 	for (unsigned k = 0; k < PARTS_MAX; k++)
 		larger +=
-			share[k] > share[i] || (share[k] == share[i] && k < i);
+			share[k] > share[i] || (k < i && share[k] == share[i]);
 	return larger;
 }
 

@@ -32,8 +32,8 @@ enum tui_wish {
 };
 
 /* Take the terminal.  -ENOTTY when stdin or stdout is none, -ENOTSUP when TERM
- * names none that can be drawn on, -errno.  From here
- * on the terminal is restored by tui_close, at exit and on fatal signals. */
+ * names none that can be drawn on, -errno.  From here on the terminal is
+ * restored by tui_close, at exit and on fatal signals. */
 int tui_open(struct tui **out, const struct tui_options *o);
 
 /* Descriptor to poll for keys. */

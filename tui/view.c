@@ -169,8 +169,8 @@ static void draw_too_small(struct view *v)
 	struct grid *g = &v->grid;
 	char text[80];
 
-	snprintf(text, sizeof(text), "moetop: %dx%d is too small, %dx%d needed",
-		 g->w, g->h, LAYOUT_COLUMNS_MIN, LAYOUT_ROWS_MIN);
+	snprintf(text, sizeof(text), "moetop needs %dx%d, this is %dx%d",
+		 LAYOUT_COLUMNS_MIN, LAYOUT_ROWS_MIN, g->w, g->h);
 	text_cut(g, grid_rect(g), 0, 0, g->w, STYLE_STRONG, text);
 }
 
