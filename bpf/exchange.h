@@ -393,7 +393,7 @@ static __always_inline void slot_reclassify(struct slot *s)
 	if (!slot_move(s, word,
 		       slot_word((__u32)word & 0xff, ENDPOINT_GENERATION)))
 		return;
-	exchange_add(counters.started[e], -1);
+	exchange_add(counters.started[e], (__u64)-1);
 	exchange_add(counters.started[ENDPOINT_GENERATION], 1);
 	endpoint_learn(s->path_hash);
 }

@@ -1,0 +1,200 @@
+#!/usr/bin/python3
+"""requests_uvicorn.t - the tracker against a real server's own count
+
+uvicorn with uvloop and httptools, under 1, 50 and 500 users who stream, probe
+and abort.  Totals must be equal, the gauge must equal the application's count
+when that rests, follow it within 20 ms when it changes, and be 0 in the end.
+Needs root.
+"""
+import bisect
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+O = os.path.abspath(os.environ.get("O", "build"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+PYTHON = "/usr/bin/python3"
+GENERATION, IGNORED = 1, 3
+SHIFT_NS = 20_000_000  # between a change in the kernel and in the application,
+TURNS = 6  # or so many turns of its event loop, on a machine that is busy
+LOADS = ((1, 6), (50, 3), (500, 1))  # users, rounds
+results = []
+
+
+def check(name, ok, detail=""):
+    results.append(bool(ok))
+    print(f"{'ok' if ok else 'not ok'} {len(results)} - {name}")
+    if not ok:
+        print("# " + str(detail)[:3000].replace("\n", "\n# "))
+    sys.stdout.flush()
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_for(what, condition, seconds=15):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(.02)
+    raise SystemExit(f"Bail out! never happened: {what}")
+
+
+def accepts(port):
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0
+
+
+class Account:
+    """How many requests the application had at a time."""
+
+    def __init__(self, requests):
+        self.starts = sorted(r["start_ns"] for r in requests)
+        self.ends = sorted(r["end_ns"] for r in requests)
+
+    def at(self, t):
+        return (bisect.bisect_right(self.starts, t) -
+                bisect.bisect_right(self.ends, t))
+
+    def range(self, a, b):
+        """Least and most if each start and end was seen anywhere in a to b."""
+        started = [bisect.bisect_right(self.starts, t) for t in (a, b)]
+        ended = [bisect.bisect_right(self.ends, t) for t in (a, b)]
+        return started[0] - ended[1], started[1] - ended[0]
+
+
+class Loop:
+    """The turns of the application's event loop."""
+
+    def __init__(self, beats):
+        self.beats = beats
+
+    def later(self, t):
+        """When the application knows what happened at t."""
+        i = bisect.bisect_right(self.beats, t) + TURNS - 1
+        return max(t + SHIFT_NS,
+                   self.beats[min(i, len(self.beats) - 1)])
+
+
+def run(users, rounds, tmp):
+    """Serve, track, load; what the app, the tracker and the clients saw."""
+    port, log = free_port(), os.path.join(tmp, f"app{users}.json")
+    seen = os.path.join(tmp, f"tracker{users}.json")
+    app = subprocess.Popen([PYTHON, f"{HERE}/uvicorn_app.py", str(port), log])
+    track = None
+    try:
+        wait_for("the server listens", lambda: accepts(port))
+        with open(seen, "w") as out:
+            track = subprocess.Popen(
+                [f"{O}/tests/e2e/trackdump", str(port)], stdout=out,
+                stdin=subprocess.PIPE)
+        wait_for("the tracker is ready", lambda: os.path.getsize(seen) or
+                 track.poll() is not None)
+        load = subprocess.run(
+            [PYTHON, f"{HERE}/sse_load.py", str(port), str(users),
+             str(rounds)], stdout=subprocess.PIPE, timeout=30, check=True)
+        app.send_signal(signal.SIGTERM)
+        app.wait(timeout=10)
+        track.stdin.close()
+        track.wait(timeout=5)
+    finally:
+        for p in (app, track):
+            if p and p.poll() is None:
+                p.kill()
+                p.wait()
+    with open(seen) as f:
+        lines = [json.loads(line) for line in f][1:]
+    with open(log) as f:
+        return json.loads(load.stdout), json.load(f), lines
+
+
+def check_totals(name, clients, app, last):
+    ours = [r for r in app["requests"] if r["path"] != "/health"]
+    whole = sum(r["whole"] for r in ours)
+    wanted = {
+        "started": len(ours), "completed": whole,
+        "client_aborted": len(ours) - whole, "server_aborted": 0,
+    }
+    got = {k: last[k][GENERATION] for k in wanted}
+    check(f"{name}: requests are those of the application", got == wanted,
+          f"tracker {got}\napplication {wanted}")
+    wanted = {"completed": clients["streams"] + clients["completions"],
+              "client_aborted": clients["aborted"]}
+    got = {k: last[k][GENERATION] for k in wanted}
+    check(f"{name}: requests are those of the clients", got == wanted,
+          f"tracker {got}\nclients {clients}")
+    check(f"{name}: probes are told apart",
+          last["started"][IGNORED] == clients["probes"] and
+          last["completed"][IGNORED] == clients["probes"], last)
+    check(f"{name}: nothing was lost",
+          last["desyncs"] == 0 and last["records_lost"] == 0, last)
+
+
+def check_events(name, app, records):
+    """One event a token; of requests that ended, in the order they began."""
+    ours = sorted((r["start_ns"], r["chunks"]) for r in app["requests"]
+                  if r["path"] != "/health" and r["whole"])
+    theirs = [r for r in records
+              if r["endpoint"] == GENERATION and r["how"] == 0]
+    wanted = sum(chunks for _, chunks in ours)
+    # a JSON body is one message of the application and no chunk
+    got = sum(r["events"] or 1 for r in theirs)
+    check(f"{name}: every token is an event", got == wanted,
+          f"tracker {got} application {wanted}")
+
+
+def check_gauge(name, app, states):
+    account = Account([r for r in app["requests"] if r["path"] != "/health"])
+    loop = Loop(app["beats"])
+    wrong, off, most = [], [], 0
+    for s in states:
+        n = s["waiting"][GENERATION] + s["streaming"][GENERATION]
+        most = max(most, n)
+        low, high = account.range(s["before_ns"] - SHIFT_NS,
+                                  loop.later(s["after_ns"]))
+        if not low <= n <= high:
+            wrong.append((s["before_ns"], n, low, high))
+        off.append(abs(n - account.at(s["before_ns"])))
+    check(f"{name}: the gauge follows the application", len(states) > 20 and
+          not wrong, f"{len(states)} samples, wrong: {wrong[:20]}")
+    check(f"{name}: the gauge is within 1 of it most of the time",
+          sorted(off)[len(off) // 2] <= 1, sorted(off))
+    print(f"# {name}: {len(states)} samples, equal in "
+          f"{off.count(0) / len(off):.1%}, mean error "
+          f"{sum(off) / len(off):.2f}, most in flight {most}")
+    return most
+
+
+def main():
+    with tempfile.TemporaryDirectory() as tmp:
+        for users, rounds in LOADS:
+            name = f"{users} user{'s' if users > 1 else ''}"
+            clients, app, lines = run(users, rounds, tmp)
+            states = [x for x in lines if "before_ns" in x]
+            records = [x for x in lines if "how" in x]
+            last = states[-1]
+            check_totals(name, clients, app, last)
+            check_events(name, app, records)
+            most = check_gauge(name, app, states)
+            check(f"{name}: the load was there, and aborts among it",
+                  most >= users * .4 and
+                  (users == 1 or clients["aborted"] >= users / 20),
+                  f"{most} {clients}")
+            check(f"{name}: nothing is in flight in the end",
+                  not any(last["waiting"]) and not any(last["streaming"]),
+                  last)
+    print(f"1..{len(results)}")
+    sys.exit(0 if all(results) else 1)
+
+
+if __name__ == "__main__":
+    main()

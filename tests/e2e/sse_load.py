@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""sse_load.py PORT USERS ROUNDS - clients that stream, probe and walk away
+
+Each user keeps one connection as long as it lasts and does ROUNDS times: a
+health check, then a stream or a JSON completion; some leave a stream in the
+middle by FIN or by RST.  Prints what was done as one JSON object.
+"""
+import asyncio
+import json
+import random
+import socket
+import struct
+import sys
+
+PROMPT = "word " * 40
+
+
+class User:
+    def __init__(self, port, rounds, total, rng, interval_s):
+        self.port, self.rounds, self.total = port, rounds, total
+        self.rng, self.interval_s = rng, interval_s
+        self.reader = self.writer = None
+
+    async def ask(self, method, path, body=b""):
+        if self.writer is None:
+            self.reader, self.writer = await asyncio.open_connection(
+                "127.0.0.1", self.port)
+        self.writer.write(b"%s %s HTTP/1.1\r\nHost: x\r\n"
+                          b"Content-Type: application/json\r\n"
+                          b"Content-Length: %d\r\n\r\n%s" %
+                          (method, path, len(body), body))
+        await self.writer.drain()
+        return await self.head()
+
+    async def head(self):
+        status = await self.reader.readline()
+        assert status.startswith(b"HTTP/1.1 200"), status
+        length = None
+        while (line := await self.reader.readline()) != b"\r\n":
+            name, value = line.lower().split(b":", 1)
+            if name == b"content-length":
+                length = int(value)
+        return length
+
+    async def chunk(self):
+        n = int(await self.reader.readline(), 16)
+        return (await self.reader.readexactly(n + 2))[:n]
+
+    def leave(self):
+        if self.rng.random() < .5:
+            self.writer.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.total["resets"] += 1
+        self.writer.transport.abort()
+        self.reader = self.writer = None
+        self.total["aborted"] += 1
+
+    async def stream(self):
+        n = self.rng.randint(8, 20)
+        leave_at = self.rng.randint(1, 5) if self.rng.random() < .2 else None
+        await self.ask(b"POST", b"/v1/chat/completions", json.dumps({
+            "stream": True, "max_tokens": n, "interval_s": self.interval_s,
+            "ttft_s": self.rng.random() * .2, "prompt": PROMPT}).encode())
+        seen = 0
+        while data := await self.chunk():
+            seen += data.startswith(b"data: {")
+            if seen == leave_at:
+                return self.leave()
+        assert seen == n, (seen, n)
+        self.total["streams"] += 1
+
+    async def completion(self):
+        length = await self.ask(b"POST", b"/v1/chat/completions", json.dumps({
+            "stream": False, "max_tokens": 500, "interval_s": 0,
+            "ttft_s": self.rng.random() * .2}).encode())
+        await self.reader.readexactly(length)
+        self.total["completions"] += 1
+
+    async def probe(self):
+        length = await self.ask(b"GET", b"/health")
+        await self.reader.readexactly(length)
+        self.total["probes"] += 1
+
+    async def run(self, delay_s):
+        await asyncio.sleep(delay_s)
+        for _ in range(self.rounds):
+            await self.probe()
+            await (self.completion() if self.rng.random() < .15 else
+                   self.stream())
+        if self.writer:
+            self.writer.close()
+
+
+async def main(port, users, rounds):
+    total = dict(streams=0, completions=0, probes=0, aborted=0, resets=0)
+    rng = random.Random(users)
+    interval_s = max(.02, users * .0004)
+    # at most about 250 users a second arrive, so that accepting is no burst
+    await asyncio.gather(*(User(port, rounds, total, random.Random(i),
+                                interval_s).run(rng.random() * users / 250)
+                           for i in range(users)))
+    print(json.dumps(total))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*map(int, sys.argv[1:4])))

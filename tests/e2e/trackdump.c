@@ -1,0 +1,118 @@
+/*
+ * trackdump.c - what the request tracker sees, as JSON lines
+ *
+ *	trackdump PORT...
+ *
+ * "ready" once it counts; then a line with all gauges and counters 50 times a
+ * second, with the CLOCK_MONOTONIC times before and after they were read, and a
+ * line for each ended request.  When standard input ends: the last line and
+ * exit.  Exit status 4: no permission, 1: any other reason, said on stderr.
+ */
+#include "bpf/tracker.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PERIOD_MS 20
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void print_record(const struct request_record *r, void *arg)
+{
+	(void)arg;
+	printf("{\"start_ns\":%" PRIu64 ",\"first_body_ns\":%" PRIu64
+	       ",\"end_ns\":%" PRIu64 ",\"body_bytes\":%" PRIu64
+	       ",\"events\":%u,\"status\":%u,\"endpoint\":%u,\"how\":%u}\n",
+	       (uint64_t)r->start_ns, (uint64_t)r->first_body_ns,
+	       (uint64_t)r->end_ns, (uint64_t)r->body_bytes, r->events,
+	       r->status, r->endpoint, r->how);
+}
+
+static void print_counter(const char *name, const __u64 *per_endpoint)
+{
+	printf(",\"%s\":[", name);
+	for (unsigned e = 0; e < ENDPOINTS; e++)
+		printf("%s%" PRIu64, e ? "," : "", (uint64_t)per_endpoint[e]);
+	printf("]");
+}
+
+static void print_gauge(const char *name, const __s64 *per_endpoint)
+{
+	printf(",\"%s\":[", name);
+	for (unsigned e = 0; e < ENDPOINTS; e++)
+		printf("%s%" PRId64, e ? "," : "", (int64_t)per_endpoint[e]);
+	printf("]");
+}
+
+static void print_state(struct tracker *t)
+{
+	struct request_gauges g;
+	struct request_counters c;
+	uint64_t before = now_ns(), after;
+
+	tracker_read(t, &g, &c);
+	after = now_ns();
+	printf("{\"before_ns\":%" PRIu64 ",\"after_ns\":%" PRIu64, before,
+	       after);
+	print_gauge("waiting", g.waiting);
+	print_gauge("streaming", g.streaming);
+	print_counter("started", c.started);
+	print_counter("completed", c.completed);
+	print_counter("client_aborted", c.client_aborted);
+	print_counter("server_aborted", c.server_aborted);
+	print_counter("events", c.events);
+	print_counter("failed", c.failed);
+	printf(",\"desyncs\":%" PRIu64 ",\"resyncs\":%" PRIu64
+	       ",\"records_lost\":%" PRIu64 ",\"connections\":%" PRIu64 "}\n",
+	       (uint64_t)c.desyncs, (uint64_t)c.resyncs,
+	       (uint64_t)c.records_lost, (uint64_t)c.connections);
+}
+
+static int dump(struct tracker *t)
+{
+	struct pollfd end = { .fd = STDIN_FILENO, .events = POLLIN };
+	int n;
+
+	puts("\"ready\"");
+	fflush(stdout);
+	do {
+		n = poll(&end, 1, PERIOD_MS);
+		if (tracker_drain(t, print_record, NULL) < 0)
+			return 1;
+		print_state(t);
+		fflush(stdout);
+	} while (!n || (n < 0 && errno == EINTR));
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	uint16_t ports[TRACKER_PORTS_MAX];
+	struct tracker_config config = { .ports = ports };
+	struct tracker *t;
+	char why[256];
+	int err;
+
+	for (int i = 1; i < argc && config.n_ports < TRACKER_PORTS_MAX; i++)
+		ports[config.n_ports++] = (uint16_t)strtoul(argv[i], NULL, 10);
+	err = tracker_open(&t, &config, why, sizeof(why));
+	if (err) {
+		fprintf(stderr, "trackdump: %s\n", why);
+		return err == -EPERM ? 4 : 1;
+	}
+	err = dump(t);
+	tracker_close(t);
+	return err;
+}
