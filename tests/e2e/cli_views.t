@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""cli_views.t - the demo, and one server in every view.
+
+`moetop demo` starts and ends its own server.  A recording gives back what was
+seen; --listen serves the same snapshot that is printed.
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+O = os.path.abspath(os.environ.get("O", "build"))
+MOETOP = os.path.join(O, "moetop")
+T = tempfile.mkdtemp()
+results = []
+
+
+def check(name, ok, detail=""):
+    results.append(bool(ok))
+    print(f"{'ok' if ok else 'not ok'} {len(results)} - {name}")
+    if not ok:
+        print("# " + str(detail)[:3000].replace("\n", "\n# "))
+    sys.stdout.flush()
+
+
+def moetop(*args, timeout=60):
+    return subprocess.run([MOETOP, *args], capture_output=True, text=True,
+                          timeout=timeout, check=False,
+                          stdin=subprocess.DEVNULL)
+
+
+def children(pid):
+    """Processes whose parent is pid."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/stat", encoding="utf-8") as f:
+                rest = f.read().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(rest[1]) == pid and rest[0] != "Z":
+            found.append(int(entry))
+    return found
+
+
+def gone(pids, seconds=5):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if not any(os.path.exists(f"/proc/{p}") for p in pids):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def demo_once():
+    run = moetop("demo", "--once", "--json")
+    lines = run.stdout.splitlines()
+    check("demo --once --json: one line, status 0",
+          run.returncode == 0 and len(lines) == 1, (run.returncode,
+                                                    run.stderr, run.stdout))
+    s = json.loads(lines[0]) if lines else {}
+    m = s.get("metrics", {})
+    check("demo --once --json: kernels and requests are in it",
+          s.get("layers") and s["health"]["rows"]["windows"] >= 1 and
+          m["requests_in_flight"]["state"] == "ok" and
+          m["active_experts"]["source"] == "measured", s.get("health"))
+    pid = s.get("target", {}).get("pid", 0)
+    check("demo --once --json: its server is gone", pid and gone([pid]), pid)
+    run = moetop("demo", "--once")
+    check("demo --once: the overview as text",
+          run.returncode == 0 and "MoE layers" in run.stdout and
+          "MBU" in run.stdout and "\033" not in run.stdout, run)
+
+
+def demo_dies():
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        p = subprocess.Popen([MOETOP, "demo", "--json"], text=True,
+                             stdout=subprocess.PIPE)
+        p.stdout.readline()
+        server = children(p.pid)
+        p.send_signal(how)
+        p.communicate(timeout=20)
+        check(f"demo ended by {how.name}: its server ends too",
+              len(server) == 1 and gone(server), server)
+
+
+class Demo:
+    """The simulated server of a demo, kept to be watched by others."""
+
+    def __init__(self, *options):
+        self.p = subprocess.Popen([MOETOP, "demo", *options], text=True,
+                                  stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE)
+
+    def __enter__(self):
+        return self.p
+
+    def __exit__(self, *_):
+        self.p.terminate()
+        self.p.communicate(timeout=20)
+
+
+def free_port():
+    import socket
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def fetch(url, seconds=15):
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as r:
+                return r.read().decode()
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+
+
+def listen():
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with Demo("--headless", "--listen", str(port)):
+        end = time.monotonic() + 20
+        text = ""
+        while time.monotonic() < end and not re.search(
+                r"^moetop_active_experts.*measured", text, re.M):
+            time.sleep(0.2)
+            text = fetch(url + "/metrics")
+        check("--headless --listen: measured experts arrive at /metrics",
+              "moetop_active_experts" in text, text[:2000])
+        lint = subprocess.run(["promtool", "check", "metrics"], input=text,
+                              capture_output=True, text=True, check=False)
+        check("promtool finds nothing", lint.returncode == 0 and
+              not lint.stdout.strip() and not lint.stderr.strip(),
+              lint.stdout + lint.stderr)
+        snapshot = json.loads(fetch(url + "/snapshot.json"))
+        check("/snapshot.json is the snapshot",
+              snapshot["target"]["experts"] == 128, snapshot["target"])
+        busy = moetop("demo", "--headless", "--listen", str(port))
+        check("a second moetop on the port: status 1 and one line",
+              busy.returncode == 1 and len(busy.stderr.splitlines()) == 1 and
+              str(port) in busy.stderr, (busy.returncode, busy.stderr))
+
+
+def record_and_replay():
+    tape = os.path.join(T, "tape")
+    with Demo("--json") as demo:
+        pid = json.loads(demo.stdout.readline())["target"]["pid"]
+        start = time.monotonic()
+        run = moetop("record", "-p", str(pid), "-o", tape, "--count", "3",
+                     "--interval", "0.5")
+        check("record --count 3 --interval 0.5: silent, status 0, 1.5 s",
+              run.returncode == 0 and not run.stdout and not run.stderr and
+              1.4 < time.monotonic() - start < 5, run)
+        live = moetop("-p", str(pid), "--json", "--count", "1")
+    lines = [json.loads(x) for x in
+             moetop("replay", tape, "--json").stdout.splitlines()]
+    check("replay --json gives three snapshots of that server",
+          [x["target"]["pid"] for x in lines] == [pid] * 3 and
+          abs(lines[1]["interval_seconds"] - 0.5) < 0.2 and
+          lines[0]["time"] < lines[1]["time"] < lines[2]["time"], lines)
+    check("a replayed line has every key of a live one",
+          lines and set(lines[0]) == set(json.loads(live.stdout)) and
+          set(lines[0]["metrics"]) == set(json.loads(live.stdout)["metrics"]),
+          (live.stdout[:500], lines[:1]))
+    check("replay --json --count 2 stops there",
+          len(moetop("replay", tape, "--json",
+                     "--count", "2").stdout.splitlines()) == 2)
+    with open(tape, "r+b") as f:
+        f.truncate(os.path.getsize(tape) - 7)
+    cut = moetop("replay", tape, "--json")
+    check("a recording that was cut: what is whole, one line, status 1",
+          len(cut.stdout.splitlines()) == 2 and cut.returncode == 1 and
+          len(cut.stderr.splitlines()) == 1, (cut.returncode, cut.stderr))
+
+
+demo_once()
+demo_dies()
+listen()
+record_and_replay()
+shutil.rmtree(T)
+print(f"1..{len(results)}")
+sys.exit(0 if all(results) else 1)
