@@ -57,10 +57,13 @@ int shape_read(const char *path, struct shape *out, char *why, size_t why_bytes)
 	struct shape s = { 0 };
 	json_error_t bad;
 	json_t *root;
-	int err = model_config_read(path, &s.arch, why, why_bytes);
+	char inner[256] = "";
+	int err = model_config_read(path, &s.arch, inner, sizeof(inner));
 
-	if (err)
+	if (err) {
+		snprintf(why, why_bytes, "%s: %s", path, inner);
 		return err;
+	}
 	if (!arch_is_moe(&s.arch) || s.arch.experts > EXPERTS_MAX ||
 	    s.arch.moe_layers > LAYERS_MAX || !s.arch.moe_layers) {
 		snprintf(why, why_bytes,
