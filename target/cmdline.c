@@ -52,6 +52,7 @@ static const struct option {
 	{ "--download-dir", VLLM | SGLANG, OPT_DOWNLOAD_DIR, false },
 	{ "--hf-config-path", VLLM, OPT_HF_CONFIG, false },
 	{ "--config", VLLM | SGLANG | TRTLLM, OPT_CONFIG, false },
+	{ "--scenario", SIM, OPT_CONFIG, false },
 	{ "--uds", VLLM, OPT_UDS, false },
 	{ "--gpu", SIM, OPT_GPU, false },
 	{ "--engine", SIM, OPT_ENGINE, false },
@@ -348,7 +349,9 @@ static bool is_flag(const char *arg)
 	return strchr(arg, '=') != NULL;
 }
 
-static void take_options(struct cmdline *c, struct args *a, unsigned engine)
+/* Options whose bit is in `stay` are stepped over. */
+static void take_options(struct cmdline *c, struct args *a, unsigned engine,
+			 uint32_t stay)
 {
 	const char *positional = NULL, *value;
 	bool may_be_model = true;
@@ -367,7 +370,7 @@ static void take_options(struct cmdline *c, struct args *a, unsigned engine)
 			value = "true";
 		else if (!value && a->at + 1 < a->n)
 			value = a->v[++a->at];
-		if (value)
+		if (value && !(stay & (1u << o->id)))
 			set_option(c, o->id, value);
 		may_be_model = true;
 	}
@@ -402,15 +405,35 @@ int cmdline_parse(const char *args, size_t bytes, struct cmdline *out)
 	if (l) {
 		set_engine(&c, engine_find(NULL, l->engine == SIM ? VLLM
 								  : l->engine));
-		if (l->engine == SIM)
+		c.simulated = l->engine == SIM;
+		if (c.simulated)
 			set_text(c.version, sizeof(c.version), "simulated");
-		take_options(&c, a, l->engine);
+		take_options(&c, a, l->engine, 0);
 		settle(&c);
 		*out = c;
 	}
 	free(a->copy);
 	free(a);
 	return l ? 0 : -ENOENT;
+}
+
+int cmdline_add(struct cmdline *c, const char *args, size_t bytes)
+{
+	const struct engine *e = engine_find(c->engine, 0);
+	struct args *a = malloc(sizeof(*a));
+	int err = a ? args_split(a, args, bytes) : -ENOMEM;
+
+	if (!err) {
+		take_options(c, a,
+			     c->simulated ? SIM
+			     : e          ? e->bit
+					  : 0,
+			     c->given);
+		settle(c);
+		free(a->copy);
+	}
+	free(a);
+	return err;
 }
 
 /* ---- YAML --------------------------------------------------------------- */

@@ -15,12 +15,13 @@
 struct cmdline {
 	char engine[16];  /* "vllm", "sglang", "trtllm" */
 	char version[24]; /* "simulated", or "" */
+	bool simulated;   /* moetop-sim: it plays the engine */
 	char model[256];  /* as given: a path or ORG/NAME; "" none */
 	char served[96];  /* --served-model-name, the first one */
 	char revision[96];
 	char download_dir[256];
 	char hf_config_path[256];
-	char config_file[256]; /* YAML with more options */
+	char config_file[256]; /* more options: YAML; moetop-sim --scenario */
 	char uds[108];         /* listens on this path and on no port */
 	char gpu[48];          /* moetop-sim --gpu */
 	uint32_t port;         /* --port or the engine's default; 0: none */
@@ -40,6 +41,9 @@ struct cmdline {
  * worker that has changed its title); *out is unchanged then.
  */
 int cmdline_parse(const char *args, size_t bytes, struct cmdline *out);
+
+/* Add more arguments, options only; what was given before stays.  0, -ENOMEM. */
+int cmdline_add(struct cmdline *c, const char *args, size_t bytes);
 
 /*
  * Add what a YAML file of options says (flat "key: value" lines); what the

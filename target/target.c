@@ -4,6 +4,7 @@
 #include "target/config.h"
 #include "target/model_config.h"
 #include "target/proc.h"
+#include "target/simulated.h"
 #include "target/sockets.h"
 
 #include <errno.h>
@@ -83,12 +84,14 @@ static pid_t find_server(const struct target *t, char *buf, struct cmdline *c)
 	return 0;
 }
 
-static void read_yaml(pid_t server, struct cmdline *c)
+static void read_more_options(pid_t server, struct cmdline *c)
 {
 	char *text;
 	size_t bytes;
 
-	if (!c->config_file[0])
+	if (c->simulated)
+		simulated_settle(server, c);
+	if (!c->config_file[0] || c->simulated)
 		return;
 	if (!server_file_load(server, c->config_file, YAML_BYTES_MAX, &text,
 			      &bytes)) {
@@ -245,7 +248,7 @@ static void look_dear(struct target *t, bool find_model, char *buf, char *why,
 	pid_t server = find_server(t, buf, &c);
 
 	if (server) {
-		read_yaml(server, &c);
+		read_more_options(server, &c);
 		read_server(t, &c);
 		if (find_model)
 			read_model(t, server, &c, why, why_bytes);

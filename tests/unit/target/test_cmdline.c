@@ -231,6 +231,22 @@ static void yaml_fills_what_the_command_line_left(void **state)
 	assert_string_equal(c.model, "a/b");
 }
 
+static void later_arguments_fill_what_is_missing(void **state)
+{
+	static const char more[] = "--model\0m.json\0--gpu\0H100\0--users\0"
+				   "16";
+	struct cmdline c;
+
+	(void)state;
+	assert_int_equal(
+		PARSE(&c, "moetop-sim", "--scenario", "s", "--gpu", "B200"), 0);
+	assert_true(c.simulated);
+	assert_string_equal(c.config_file, "s");
+	assert_int_equal(cmdline_add(&c, more, sizeof(more)), 0);
+	assert_string_equal(c.model, "m.json");
+	assert_string_equal(c.gpu, "B200");
+}
+
 static void names_for_people(void **state)
 {
 	static const struct {
@@ -285,6 +301,7 @@ int main(void)
 		cmocka_unit_test(overrides_are_noted),
 		cmocka_unit_test(an_option_at_the_end_lacks_its_value),
 		cmocka_unit_test(yaml_fills_what_the_command_line_left),
+		cmocka_unit_test(later_arguments_fill_what_is_missing),
 		cmocka_unit_test(names_for_people),
 		cmocka_unit_test(worker_titles),
 	};

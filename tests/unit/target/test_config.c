@@ -1,4 +1,5 @@
 #include "target/config.h"
+#include "target/simulated.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -200,6 +201,30 @@ static void modelscope_cache(void **state)
 	end(pid, hold);
 }
 
+/* The stand-in has no program of ours: its working directory counts. */
+static void names_of_the_simulated_server(void **state)
+{
+	struct cmdline c = { .simulated = true,
+			     .engine = "vllm",
+			     .config_file = "load" };
+	int hold[2];
+	pid_t pid;
+
+	(void)state;
+	put("sim/models/small.json", "small");
+	put("sim/scenarios/load.options",
+	    "# a comment\n--model small # and another\n\t--gpu H100\n");
+	pid = serve(dir, NULL, hold);
+	simulated_settle(pid, &c);
+	assert_string_equal(c.gpu, "H100");
+	assert_string_equal(c.model, "sim/models/small.json");
+	check(pid, &c, "small", "model path of the server");
+	strcpy(c.model, "none-such");
+	simulated_settle(pid, &c);
+	assert_string_equal(c.model, "none-such");
+	end(pid, hold);
+}
+
 static void not_found(void **state)
 {
 	static const char *const models[] = { "",  "Org/Missing", "a/b/c",
@@ -298,6 +323,7 @@ int main(void)
 		cmocka_unit_test(model_directories),
 		cmocka_unit_test(hugging_face_cache),
 		cmocka_unit_test(modelscope_cache),
+		cmocka_unit_test(names_of_the_simulated_server),
 		cmocka_unit_test(not_found),
 		cmocka_unit_test(links_stay_inside_the_servers_root),
 		cmocka_unit_test(only_regular_files_of_bounded_size),
