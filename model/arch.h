@@ -34,10 +34,12 @@ struct arch {
 	uint32_t expert_matrices; /* 3 gated, 2 not */
 	uint32_t shared_experts;
 	double expert_params; /* weights of one routed expert */
-	double expert_bytes;  /* bytes of one routed expert */
+	double expert_bytes;  /* of one, scales and biases too; 0: not known */
 	double dense_params;  /* weights read in every step */
 	double dense_bytes;
-	double kv_bytes_per_token; /* all layers, unsharded, as stored */
+	double kv_bytes_per_token; /* all layers, unsharded, 2 bytes per
+				    * element; layers whose cache stops growing
+				    * and indexers left out; 0: not known */
 	enum compute_type compute; /* of the expert GEMMs */
 	uint32_t draft_moe_layers; /* MTP; run only with speculation */
 };

@@ -46,7 +46,8 @@ static uint32_t experts_of(struct config *c)
 	const json_t *blocks = config_get(c, "block_configs");
 	uint32_t e = config_u32(c,
 				"num_experts moe_num_experts n_routed_experts "
-				"num_local_experts ffn_config.moe_num_experts",
+				"num_local_experts num_routed_experts "
+				"ffn_config.moe_num_experts",
 				0);
 
 	for (size_t i = 0; e == 0 && i < json_array_size(blocks); i++) {
@@ -190,6 +191,7 @@ static void read_dense(struct config *c, const struct layers *ls,
 static void read_expert_bytes(const struct config *c, const struct quant *q,
 			      struct arch *a)
 {
+	static const struct storage bf16 = { .scheme = SCHEME_BF16 };
 	const struct storage *s = &q->of[PART_EXPERTS];
 	double rows =
 		(a->expert_matrices - 1.0) * a->expert_inter + a->expert_in;
@@ -204,8 +206,7 @@ static void read_expert_bytes(const struct config *c, const struct quant *q,
 		a->compute = COMPUTE_FP8;
 	if (!plain && s->act_fp4)
 		a->compute = COMPUTE_FP4;
-	storage_name(plain ? &(struct storage){ .scheme = SCHEME_BF16 } : s,
-		     a->quant, sizeof(a->quant));
+	storage_name(plain ? &bf16 : s, a->quant, sizeof(a->quant));
 	if (!plain && s->scheme == SCHEMES)
 		a->expert_bytes = a->dense_bytes = 0;
 }
@@ -243,6 +244,7 @@ static bool experts_missed(const struct config *c, const struct arch *a)
 
 	if (a->experts || config_get(c, "num_experts num_local_experts "
 					"moe_num_experts n_routed_experts "
+					"num_routed_experts "
 					"enable_moe_block"))
 		return false;
 	return strstr(a->model_type, "moe") ||
@@ -383,8 +385,8 @@ int model_config_read(const char *path, struct arch *out, char *why,
 	const char *slash = strrchr(path, '/');
 	int dir = slash ? (int)(slash - path + 1) : 0;
 	char beside[4096];
-	char *json, *quant = NULL;
-	size_t bytes, quant_bytes = 0;
+	char *json = NULL, *quant = NULL;
+	size_t bytes = 0, quant_bytes = 0;
 	int err = read_file(path, &json, &bytes);
 
 	if (err)

@@ -12,7 +12,7 @@
 
 #include "model/arch.h"
 
-#define MODEL_CONFIG_BYTES_MAX (64u << 20)
+#define MODEL_CONFIG_BYTES_MAX (8u << 20)
 
 /*
  * Read path, and hf_quant_config.json beside it if there is one.  A dense

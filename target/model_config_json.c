@@ -137,6 +137,10 @@ uint32_t config_u32(struct config *c, const char *keys, uint32_t fallback)
 	}
 	if (json_array_size(v) == 0)
 		return fallback;
+	if (json_array_size(v) > CONFIG_LIST_MAX) {
+		mark_bad(c, keys);
+		return fallback;
+	}
 	for (size_t i = 0; i < json_array_size(v); i++) {
 		if (!whole_number(json_array_get(v, i), &x)) {
 			mark_bad(c, keys);
@@ -201,7 +205,7 @@ bool config_list_has(const struct config *c, const char *keys, uint32_t x)
 {
 	const json_t *v = config_get(c, keys);
 
-	for (size_t i = 0; i < json_array_size(v); i++) {
+	for (size_t i = 0; i < json_array_size(v) && i < CONFIG_LIST_MAX; i++) {
 		const json_t *e = json_array_get(v, i);
 
 		if (json_is_number(e) && json_number_value(e) == (double)x)

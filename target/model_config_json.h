@@ -18,6 +18,7 @@
 #include <jansson.h>
 
 #define CONFIG_NUMBER_MAX (1u << 26)
+#define CONFIG_LIST_MAX 4096u /* entries of a list that are looked at */
 
 struct config {
 	const json_t *root, *text; /* borrowed; text may be root */
@@ -34,8 +35,8 @@ void config_init(struct config *c, const json_t *root);
 /* The value, or NULL when absent or null. */
 const json_t *config_get(const struct config *c, const char *keys);
 
-/* A whole number in 0..CONFIG_NUMBER_MAX, or the largest of a list of them;
- * fallback when absent. */
+/* A whole number in 0..CONFIG_NUMBER_MAX, or the largest of a list of at most
+ * CONFIG_LIST_MAX of them; fallback when absent. */
 uint32_t config_u32(struct config *c, const char *keys, uint32_t fallback);
 
 /* As config_u32, but -1, which means "none" in some families, is absent. */

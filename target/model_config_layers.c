@@ -80,7 +80,7 @@ static enum mixer mixer_of(struct config *c, uint32_t l)
 	const char *word =
 		config_string_at(c, "layers_block_type layer_types", l);
 
-	if (l < strlen(pattern))
+	if (strnlen(pattern, CONFIG_LAYERS_MAX) > l)
 		return mixer_of_letter(pattern[l]);
 	if (word[0])
 		return mixer_of_word(word);
@@ -91,7 +91,7 @@ static enum mixer mixer_of(struct config *c, uint32_t l)
 
 static bool comma_list_has(const char *s, uint32_t x)
 {
-	while (*s) {
+	for (uint32_t n = 0; *s && n < CONFIG_LIST_MAX; n++) {
 		char *end;
 		unsigned long v = strtoul(s, &end, 10);
 
@@ -123,7 +123,7 @@ static bool moe_by_period(struct config *c, uint32_t l)
 		return l % step == 0;
 	step = config_u32(c,
 			  "interleave_moe_layer_step decoder_sparse_step "
-			  "moe_layer_interval",
+			  "moe_layer_interval moe_layer_frequency",
 			  1);
 	return step > 0 && (l + 1) % step == 0;
 }
@@ -167,7 +167,7 @@ static enum ffn ffn_of_job(const struct config *c, uint32_t l)
 	const char *pattern = config_string(c, "hybrid_override_pattern");
 	const char *word = config_string_at(c, "layers_block_type", l);
 
-	if (l < strlen(pattern))
+	if (strnlen(pattern, CONFIG_LAYERS_MAX) > l)
 		return pattern[l] == 'E'   ? FFN_MOE
 		       : pattern[l] == '-' ? FFN_DENSE
 					   : FFN_NONE;
@@ -184,7 +184,8 @@ static uint32_t count_layers(struct config *c)
 	size_t listed = json_array_size(config_get(c, "layers_block_type"));
 
 	if (!n)
-		n = (uint32_t)(listed ? listed : strlen(pattern));
+		n = (uint32_t)(listed ? listed
+				      : strnlen(pattern, CONFIG_LAYERS_MAX));
 	return n;
 }
 

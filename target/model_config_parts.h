@@ -76,15 +76,13 @@ enum part {
 	PARTS
 };
 
-/*
- * bf16[p] is the share of part p that the scheme does not cover ("ignore",
- * "modules_to_not_convert", "exclude_modules").  sub is the share of an
- * attention layer that each named projection has; see quant_read.
- */
+/* bf16[p] is the share of part p that the scheme leaves out ("ignore",
+ * "modules_to_not_convert", "exclude_modules"); it may exceed 1. */
 struct quant {
 	struct storage of[PARTS];
 	double bf16[PARTS];
 };
+/* beside: hf_quant_config.json, or NULL; used when c says nothing. */
 void quant_read(struct config *c, const json_t *beside,
 		const struct layers *layers, struct quant *out);
 

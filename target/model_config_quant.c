@@ -214,8 +214,8 @@ static enum part part_of(const char *name)
 		return PART_SHARED;
 	if (str_has(name, "expert"))
 		return PART_EXPERTS;
-	if (str_has(name, "router") || ends_with(name, "gate") ||
-	    ends_with(name, "gate$"))
+	if (str_has(name, "router") || str_has(name, ".gate.") ||
+	    ends_with(name, "gate") || ends_with(name, "gate$"))
 		return PART_ROUTER;
 	if (str_has(name, "attn") || str_has(name, "attention") ||
 	    str_has(name, "mixer"))
@@ -276,6 +276,13 @@ static void leave_layer_out(struct quant *q, const struct layers *ls, long l)
 	leave_out(q, ls, PART_SHARED, l, 1);
 }
 
+static bool names_one_expert(const char *name)
+{
+	const char *p = strstr(name, "expert");
+
+	return p && strpbrk(p, "0123456789");
+}
+
 /* One module that the checkpoint leaves in bf16. */
 static void leave_name_out(struct quant *q, const struct layers *ls,
 			   const char *name)
@@ -299,9 +306,7 @@ static void leave_name_out(struct quant *q, const struct layers *ls,
 	if (p == PARTS)
 		return;
 	/* A single expert of a layer is too little to count. */
-	if (p == PART_EXPERTS &&
-	    strpbrk(strstr(rest, "expert") ? strstr(rest, "expert") : "",
-		    "0123456789"))
+	if (p == PART_EXPERTS && names_one_expert(rest))
 		return;
 	leave_out(q, ls, p, layer, share_of_projection(rest));
 	if (p == PART_FFN) /* gate, up and down of a shared FFN, too */
