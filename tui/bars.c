@@ -81,7 +81,7 @@ void parts_divide(const double *share, unsigned n, int w, int *cells)
 		cells[i] = 0;
 		sum += positive(share[i]);
 	}
-	if (!(sum > 0) || !isfinite(sum))
+	if (n == 0 || !(sum > 0) || !isfinite(sum))
 		return;
 	for (unsigned i = 0; i < n && left > 0; i++) {
 		if (positive(share[i]) > 0) {

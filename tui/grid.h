@@ -15,6 +15,7 @@
 #define MOETOP_TUI_GRID_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -79,9 +80,18 @@ void grid_line(struct grid *g, struct rect clip, int y, enum style s);
 /* One line of UTF-8 per row, trailing blanks left out.  0 or -EIO. */
 int grid_write(const struct grid *g, FILE *f);
 
-/* Next code point of *s, which moves on; 0 at the end.  U+FFFD for what is no
- * UTF-8 or must not reach a terminal. */
-uint32_t utf8_next(const char **s);
+/* The code point at s, 0 at the end, U+FFFD for what is no UTF-8 or must not
+ * reach a terminal; returns the bytes it takes, 0 at the end. */
+size_t utf8_decode(const char *s, uint32_t *glyph);
+
+/* The same, moving on. */
+static inline uint32_t utf8_next(const char **s)
+{
+	uint32_t glyph;
+
+	*s += utf8_decode(*s, &glyph);
+	return glyph;
+}
 
 /* Bytes written to out, 1..4. */
 unsigned utf8_encode(uint32_t glyph, char out[4]);

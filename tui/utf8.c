@@ -11,30 +11,27 @@ static bool unprintable(uint32_t c)
 	       (c >= 0xd800 && c <= 0xdfff) || c > 0x10ffff;
 }
 
-uint32_t utf8_next(const char **s)
+size_t utf8_decode(const char *s, uint32_t *glyph)
 {
 	static const uint32_t least[] = { 0, 0x80, 0x800, 0x10000 };
-	const unsigned char *p = (const unsigned char *)*s;
-	uint32_t c = *p;
-	unsigned more = 0;
+	const unsigned char *p = (const unsigned char *)s;
+	uint32_t c = p[0];
+	size_t more = 0, seen = 0;
 
-	if (!c)
-		return 0;
-	p++;
 	if (c >= 0xc2 && c < 0xf5) {
 		more = c < 0xe0 ? 1 : c < 0xf0 ? 2 : 3;
 		c &= 0x3fu >> more;
 	} else if (c >= 0x80) {
 		c = REPLACEMENT;
 	}
-
-	unsigned seen = 0;
-	for (; seen < more && (*p & 0xc0) == 0x80; seen++)
-		c = c << 6 | (*p++ & 0x3fu);
-	*s = (const char *)p;
+	while (seen < more && (p[1 + seen] & 0xc0) == 0x80)
+		c = c << 6 | (p[1 + seen++] & 0x3fu);
+	*glyph = c;
+	if (!p[0])
+		return 0;
 	if (seen < more || c < least[more] || unprintable(c))
-		return REPLACEMENT;
-	return c;
+		*glyph = REPLACEMENT;
+	return 1 + seen;
 }
 
 unsigned utf8_encode(uint32_t c, char out[4])
