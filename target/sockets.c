@@ -1,7 +1,5 @@
 #include "target/sockets.h"
 
-#include "target/proc.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,23 +105,26 @@ static void on_socket(void *cls, uint64_t inode)
 		sockets_add(f->out, l->port, f->pid);
 }
 
-int sockets_read(const pid_t *pids, unsigned n, struct sockets *out)
+int sockets_read(const pid_t *pids, unsigned n, struct sockets *out,
+		 struct proc_fds *fds)
 {
 	struct namespace *ns = malloc(sizeof(*ns));
 	struct sockets found = { 0 };
 	struct finder f = { .ns = ns, .out = &found };
-	struct proc_fds fds;
 
 	if (!ns)
 		return -ENOMEM;
 	for (unsigned i = 0; i < n; i++) {
 		uint32_t netns = proc_netns(pids[i]);
+		struct proc_fds one = { 0 };
 
 		if (i == 0 || netns != ns->netns)
 			namespace_read(ns, pids[i], netns);
 		f.pid = pids[i];
-		if (proc_fds_read(pids[i], &fds, on_socket, &f) == -EACCES)
+		if (proc_fds_read(pids[i], &one, on_socket, &f) == -EACCES)
 			found.denied = true;
+		if (fds)
+			fds[i] = one;
 	}
 	free(ns);
 	*out = found;

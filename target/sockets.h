@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "target/proc.h"
+
 #define LISTENERS_MAX 1024u /* in one namespace */
 #define SOCKETS_MAX 64u     /* of the processes looked at */
 
@@ -34,7 +36,12 @@ struct sockets {
 	bool denied;         /* a process was not readable */
 };
 
-/* 0 or -ENOMEM; processes that are gone are left out. */
-int sockets_read(const pid_t *pids, unsigned n, struct sockets *out);
+/*
+ * Look through the descriptors of n processes, once.  fds, if not NULL, has n
+ * entries and gets what else they say.  0 or -ENOMEM; processes that are gone
+ * are left out.
+ */
+int sockets_read(const pid_t *pids, unsigned n, struct sockets *out,
+		 struct proc_fds *fds);
 
 #endif

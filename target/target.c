@@ -14,8 +14,11 @@
 
 #define CMDLINE_BYTES (128u << 10)
 #define YAML_BYTES_MAX (1u << 20)
+/* Refreshes between two dear looks: while the server starts, while something
+ * is missing that may never come, and when all is known. */
+#define START_LOOK_EVERY 2u
 #define DEAR_LOOK_EVERY 5u
-#define MODEL_LOOK_EVERY 30u
+#define SETTLED_LOOK_EVERY 30u
 
 static void copy(char *out, size_t room, const char *s)
 {
@@ -186,21 +189,17 @@ static bool is_rank(const struct target *t, pid_t pid)
 	return false;
 }
 
-static void set_ring(struct target *t, struct target_rank *r,
-		     struct proc_fds *fds)
-{
-	if (proc_fds_read(r->pid, fds, NULL, NULL) == -EACCES)
-		t->denied = true;
-	copy(r->agent_ring, sizeof(r->agent_ring), fds->ring);
-}
-
 /* An agent may come and go at any time; this much is looked at every time. */
 static void refresh_rings(struct target *t)
 {
-	struct proc_fds fds = { 0 };
+	for (unsigned i = 0; i < t->n_ranks; i++) {
+		struct target_rank *r = &t->ranks[i];
+		struct proc_fds fds = { 0 };
 
-	for (unsigned i = 0; i < t->n_ranks; i++)
-		set_ring(t, &t->ranks[i], &fds);
+		if (proc_fds_read(r->pid, &fds, NULL, NULL) == -EACCES)
+			t->denied = true;
+		copy(r->agent_ring, sizeof(r->agent_ring), fds.ring);
+	}
 }
 
 /*
@@ -208,32 +207,29 @@ static void refresh_rings(struct target *t)
  * process has a GPU open (a simulated one), the mapping alone decides.  Maps
  * are long: they are not read again for a rank.
  */
-static void find_ranks(struct target *t)
+static void find_ranks(struct target *t, const struct proc_fds *fds)
 {
-	struct target_rank found[TARGET_PIDS_MAX];
-	bool gpu[TARGET_PIDS_MAX], any_gpu = false;
+	struct target_rank found[TARGET_RANKS_MAX];
+	bool any_gpu = false;
 	unsigned n = 0;
 
 	memset(found, 0, sizeof(found));
-	for (unsigned i = 0; i < t->n_pids; i++) {
-		struct proc_fds fds = { 0 };
-
-		found[i].pid = t->pids[i];
-		set_ring(t, &found[i], &fds);
-		gpu[i] = fds.nvidia;
-		any_gpu |= fds.nvidia;
-	}
+	for (unsigned i = 0; i < t->n_pids; i++)
+		any_gpu |= fds[i].nvidia;
 	for (unsigned i = 0; i < t->n_pids && n < TARGET_RANKS_MAX; i++) {
-		if (any_gpu && !gpu[i])
+		pid_t pid = t->pids[i];
+
+		if (any_gpu && !fds[i].nvidia)
 			continue;
-		if (!is_rank(t, found[i].pid) &&
-		    proc_maps_find(found[i].pid, "/libcuda.so") != 1)
+		if (!is_rank(t, pid) && proc_maps_find(pid, "/libcuda.so") != 1)
 			continue;
-		found[i].has_cuda = true;
-		found[n++] = found[i];
+		found[n].pid = pid;
+		found[n].has_cuda = true;
+		copy(found[n].agent_ring, sizeof(found[n].agent_ring),
+		     fds[i].ring);
+		n++;
 	}
-	memset(t->ranks, 0, sizeof(t->ranks));
-	memcpy(t->ranks, found, n * sizeof(found[0]));
+	memcpy(t->ranks, found, sizeof(found));
 	t->n_ranks = n;
 }
 
@@ -245,6 +241,7 @@ static void look_dear(struct target *t, bool find_model, char *buf, char *why,
 {
 	struct cmdline c;
 	struct sockets s = { 0 };
+	struct proc_fds fds[TARGET_PIDS_MAX] = { 0 };
 	pid_t server = find_server(t, buf, &c);
 
 	if (server) {
@@ -253,10 +250,10 @@ static void look_dear(struct target *t, bool find_model, char *buf, char *why,
 		if (find_model)
 			read_model(t, server, &c, why, why_bytes);
 	}
-	sockets_read(t->pids, t->n_pids, &s);
+	sockets_read(t->pids, t->n_pids, &s, fds);
 	t->denied = s.denied;
 	choose_ports(t, server ? &c : NULL, &s);
-	find_ranks(t);
+	find_ranks(t, fds);
 }
 
 static bool same(const struct target *a, const struct target *b)
@@ -328,6 +325,18 @@ int target_open(struct target *t, pid_t pid, const char *model_path, char *why,
 	return err;
 }
 
+/* Time for a look at everything?  `grown`: processes have come or gone. */
+static bool look_is_due(const struct target *t, bool grown)
+{
+	unsigned every = SETTLED_LOOK_EVERY;
+
+	if (t->ports_guessed || (!t->n_ports && !t->engine[0]))
+		every = START_LOOK_EVERY;
+	else if (!t->n_ports || !t->n_ranks)
+		every = DEAR_LOOK_EVERY;
+	return grown || t->looks % every == 0;
+}
+
 int target_refresh(struct target *t)
 {
 	struct target *new = malloc(sizeof(*new));
@@ -344,9 +353,8 @@ int target_refresh(struct target *t)
 	if (!err) {
 		grown = memcmp(new->pids, t->pids, sizeof(t->pids)) != 0;
 		find_model = !t->have_arch && !t->config_path[0] &&
-			     (grown || new->looks % MODEL_LOOK_EVERY == 0);
-		if (grown || t->ports_guessed || t->n_ports == 0 ||
-		    new->looks % DEAR_LOOK_EVERY == 0)
+			     (grown || new->looks % SETTLED_LOOK_EVERY == 0);
+		if (look_is_due(new, grown))
 			look_dear(new, find_model, buf, why, sizeof(why));
 		else
 			refresh_rings(new);

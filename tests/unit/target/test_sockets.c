@@ -77,7 +77,7 @@ static void ports_of_both_families(void **state)
 	struct sockets s;
 
 	(void)state;
-	assert_int_equal(sockets_read(&self, 1, &s), 0);
+	assert_int_equal(sockets_read(&self, 1, &s, NULL), 0);
 	assert_int_equal(s.n, 2);
 	assert_int_equal(owner(&s, port4), self);
 	assert_int_equal(owner(&s, port6), self);
@@ -85,7 +85,7 @@ static void ports_of_both_families(void **state)
 	assert_false(s.denied);
 	close(four);
 	close(six);
-	assert_int_equal(sockets_read(&self, 1, &s), 0);
+	assert_int_equal(sockets_read(&self, 1, &s, NULL), 0);
 	assert_int_equal(s.n, 0);
 }
 
@@ -105,14 +105,14 @@ static void a_shared_port_is_listed_once(void **state)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		_exit((int)read(hold[0], &c, 1));
 	}
-	assert_int_equal(sockets_read(pids, 2, &s), 0);
+	assert_int_equal(sockets_read(pids, 2, &s, NULL), 0);
 	assert_int_equal(s.n, 1);
 	assert_int_equal(s.list[0].pid, pids[0]);
-	assert_int_equal(sockets_read(pids + 1, 1, &s), 0);
+	assert_int_equal(sockets_read(pids + 1, 1, &s, NULL), 0);
 	assert_int_equal(owner(&s, port), pids[1]);
 	assert_int_equal(write(hold[1], "x", 1), 1);
 	waitpid(pids[1], NULL, 0);
-	assert_int_equal(sockets_read(pids + 1, 1, &s), 0);
+	assert_int_equal(sockets_read(pids + 1, 1, &s, NULL), 0);
 	assert_int_equal(s.n, 0);
 	close(fd);
 	close(hold[0]);
