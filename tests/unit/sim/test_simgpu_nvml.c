@@ -206,8 +206,8 @@ static void gpm_integrates_to_the_planned_amounts(void **state)
 
 static void load_ahead(void)
 {
-	for (int i = 0; i < 400; i++)
-		ok(launch_busy(gpu.stream, 4.08e9, 0)); /* 1 ms + 1 us */
+	for (int i = 0; i < 4; i++)
+		ok(launch_busy(gpu.stream, 408e9, 0)); /* 100 ms */
 }
 
 static void gpm_counts_only_what_has_happened(void **state)
@@ -216,8 +216,8 @@ static void gpm_counts_only_what_has_happened(void **state)
 
 	(void)state;
 	measure(load_ahead, 60000000, &m); /* of 400 ms of work */
-	assert_true(m.sm > 0.5 && m.sm <= 1);
-	assert_float_equal((float)(m.dram / m.sm), 0.84915f, 0.008f);
+	assert_true(m.sm > 0.3 && m.sm <= 1);
+	assert_float_equal((float)(m.dram / m.sm), 0.85f, 0.0085f);
 }
 
 static void utilization_is_of_the_recent_past(void **state)
