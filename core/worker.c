@@ -8,26 +8,34 @@
 #include <stdlib.h>
 
 struct worker {
+	pthread_t thread;
 	pthread_mutex_t lock;
-	pthread_cond_t wake;
-	bool stop;
+	pthread_cond_t change;
+	bool stop, ended;
+	unsigned owners; /* the thread and whoever started it */
 	uint64_t period_ns;
 	void (*step)(void *arg);
 	void (*release)(void *arg);
 	void *arg;
 };
 
-/* Until the period is over; true when the worker shall end. */
-static bool rest(struct worker *w)
+/* With the lock held: until *flag is set, or the time is over. */
+static void wait_for(struct worker *w, const bool *flag, uint64_t ns)
 {
-	uint64_t until_ns = clock_now_ns() + w->period_ns;
+	uint64_t until_ns = clock_now_ns() + ns;
 	struct timespec until = { .tv_sec = (time_t)(until_ns / NS_PER_S),
 				  .tv_nsec = (long)(until_ns % NS_PER_S) };
+
+	while (!*flag && clock_now_ns() < until_ns)
+		pthread_cond_timedwait(&w->change, &w->lock, &until);
+}
+
+static bool rest(struct worker *w)
+{
 	bool stop;
 
 	pthread_mutex_lock(&w->lock);
-	while (!w->stop && clock_now_ns() < until_ns)
-		pthread_cond_timedwait(&w->wake, &w->lock, &until);
+	wait_for(w, &w->stop, w->period_ns);
 	stop = w->stop;
 	pthread_mutex_unlock(&w->lock);
 	return stop;
@@ -35,9 +43,19 @@ static bool rest(struct worker *w)
 
 static void destroy(struct worker *w)
 {
-	pthread_cond_destroy(&w->wake);
+	pthread_cond_destroy(&w->change);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
+}
+
+/* With the lock held, which is given back. */
+static void disown(struct worker *w)
+{
+	bool last = --w->owners == 0;
+
+	pthread_mutex_unlock(&w->lock);
+	if (last)
+		destroy(w);
 }
 
 static void *run(void *arg)
@@ -48,24 +66,22 @@ static void *run(void *arg)
 		w->step(w->arg);
 	} while (!rest(w));
 	w->release(w->arg);
-	destroy(w);
+	pthread_mutex_lock(&w->lock);
+	w->ended = true;
+	pthread_cond_broadcast(&w->change);
+	disown(w);
 	return NULL;
 }
 
 static int start_thread(struct worker *w)
 {
 	sigset_t all, old;
-	pthread_attr_t attr;
-	pthread_t thread;
 	int err;
 
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&thread, &attr, run, w);
+	err = pthread_create(&w->thread, NULL, run, w);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
 	return -err;
 }
 
@@ -78,14 +94,15 @@ int worker_start(struct worker **out, uint64_t period_ns,
 
 	if (!w)
 		return -ENOMEM;
-	*w = (struct worker){ .period_ns = period_ns,
+	*w = (struct worker){ .owners = 2,
+			      .period_ns = period_ns,
 			      .step = step,
 			      .release = release,
 			      .arg = arg };
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&w->wake, &attr);
+	pthread_cond_init(&w->change, &attr);
 	pthread_condattr_destroy(&attr);
 	err = start_thread(w);
 	if (err) {
@@ -98,10 +115,20 @@ int worker_start(struct worker **out, uint64_t period_ns,
 
 void worker_stop(struct worker *w)
 {
+	pthread_t thread;
+	bool joinable;
+
 	if (!w)
 		return;
 	pthread_mutex_lock(&w->lock);
 	w->stop = true;
-	pthread_cond_signal(&w->wake);
-	pthread_mutex_unlock(&w->lock);
+	pthread_cond_broadcast(&w->change);
+	wait_for(w, &w->ended, WORKER_GRACE_MS * NS_PER_MS);
+	thread = w->thread;
+	joinable = w->ended;
+	disown(w);
+	if (joinable)
+		pthread_join(thread, NULL);
+	else
+		pthread_detach(thread);
 }

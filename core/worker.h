@@ -1,10 +1,11 @@
 /*
- * worker.h - a thread that does what may block, and is never waited for
+ * worker.h - a thread that does what may block, and is never waited for long
  *
  * The thread calls step(arg) again and again, period_ns apart (end to start).
- * worker_stop returns at once, even when step is stuck in a library: the thread
- * then calls release(arg) itself when it comes back, or never.  So arg must not
- * be touched after worker_stop, and what it shares with the owner has a lock.
+ * worker_stop waits WORKER_GRACE_MS at most for a step that is under way; when
+ * it is stuck in a library, the thread is left to itself and calls release(arg)
+ * when it comes back, or never.  So arg must not be touched after worker_stop,
+ * and what it shares with the owner has a lock.
  *
  * The thread runs with all signals blocked.
  */
@@ -12,6 +13,8 @@
 #define MOETOP_CORE_WORKER_H
 
 #include <stdint.h>
+
+#define WORKER_GRACE_MS 300u
 
 struct worker;
 

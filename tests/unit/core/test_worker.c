@@ -1,0 +1,99 @@
+/* The thread for what may block. */
+#include "core/clock.h"
+#include "core/worker.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static atomic_int steps, released, stuck;
+
+static void step(void *arg)
+{
+	(void)arg;
+	atomic_fetch_add(&steps, 1);
+	while (atomic_load(&stuck))
+		usleep(1000);
+}
+
+static void release(void *arg)
+{
+	(void)arg;
+	atomic_fetch_add(&released, 1);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	atomic_store(&steps, 0);
+	atomic_store(&released, 0);
+	atomic_store(&stuck, 0);
+	return 0;
+}
+
+static void wait_until(atomic_int *what, int value)
+{
+	for (int i = 0; i < 2000 && atomic_load(what) < value; i++)
+		usleep(1000);
+	assert_true(atomic_load(what) >= value);
+}
+
+static void it_works_at_once_and_again(void **state)
+{
+	struct worker *w;
+
+	(void)state;
+	assert_int_equal(worker_start(&w, NS_PER_MS, step, release, NULL), 0);
+	wait_until(&steps, 3);
+	worker_stop(w);
+	assert_int_equal(atomic_load(&released), 1);
+}
+
+static void stopping_does_not_wait_for_the_period(void **state)
+{
+	uint64_t start = clock_now_ns();
+	struct worker *w;
+
+	(void)state;
+	assert_int_equal(worker_start(&w, 3600 * NS_PER_S, step, release, NULL),
+			 0);
+	wait_until(&steps, 1);
+	worker_stop(w);
+	assert_int_equal(atomic_load(&released), 1);
+	assert_true(clock_now_ns() - start < NS_PER_S);
+}
+
+static void a_stuck_step_is_left_behind(void **state)
+{
+	struct worker *w;
+	uint64_t start;
+
+	(void)state;
+	atomic_store(&stuck, 1);
+	assert_int_equal(worker_start(&w, NS_PER_MS, step, release, NULL), 0);
+	wait_until(&steps, 1);
+	start = clock_now_ns();
+	worker_stop(w);
+	assert_true(clock_now_ns() - start < 2 * NS_PER_S);
+	assert_int_equal(atomic_load(&released), 0);
+	atomic_store(&stuck, 0); /* it comes back and cleans up */
+	wait_until(&released, 1);
+	assert_int_equal(atomic_load(&steps), 1);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup(name, setup)
+	const struct CMUnitTest tests[] = {
+		TEST(it_works_at_once_and_again),
+		TEST(stopping_does_not_wait_for_the_period),
+		TEST(a_stuck_step_is_left_behind),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
