@@ -81,12 +81,13 @@ static void release(struct response *r)
 
 void http_free_responses(struct http *h)
 {
-	while (h->responses) {
-		struct response *r = h->responses;
+	struct response *next;
 
-		unlink_response(r);
+	for (struct response *r = h->responses; r; r = next) {
+		next = r->next;
 		free(r);
 	}
+	h->responses = NULL;
 }
 
 /* ---- writing ------------------------------------------------------------- */

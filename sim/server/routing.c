@@ -1,5 +1,6 @@
 #include "sim/server/routing.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
@@ -123,6 +124,7 @@ static void draw_set(const uint32_t *ends, const uint16_t *order, unsigned n,
 {
 	unsigned low = 0;
 
+	assert(n > 0);
 	for (unsigned j = 0; j < k; j++) {
 		uint32_t point = u + j * SHARE_ONE;
 		unsigned high = n - 1;

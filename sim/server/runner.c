@@ -282,6 +282,8 @@ void runner_close(struct runner *r)
 		return;
 	for (unsigned i = 0; i < r->graphs; i++)
 		cuGraphExecDestroy(r->graph[i].exec);
+	if (r->module)
+		cuModuleUnload(r->module);
 	if (r->stream)
 		cuStreamDestroy_v2(r->stream);
 	if (r->context)
