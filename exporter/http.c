@@ -262,8 +262,8 @@ static bool parse_listen(const char *text, union address *a)
 			text++;
 			n -= 2;
 		} else if (memchr(text, ':', n)) {
-			return false; /* a bare IPv6 address: which part is
-				       * the port? */
+			/* a bare IPv6 address: which part is the port? */
+			return false;
 		}
 		if (n == 0 || n >= sizeof(host))
 			return false;
@@ -336,8 +336,9 @@ static void explain(const char *listen, int err, char *why, size_t why_bytes)
 			listen);
 		break;
 	default:
-		snprintf(why, why_bytes, "--listen %s: %s", listen,
-			 strerror(-err));
+		snprintf(why, why_bytes,
+			 "--listen %s: %s; choose another address or port",
+			 listen, strerror(-err));
 	}
 }
 

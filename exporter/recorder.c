@@ -90,8 +90,9 @@ int recorder_open(struct recorder **out, const char *path, char *why,
 				 "another name",
 				 path);
 		else
-			snprintf(why, why_bytes, "%s: %s", path,
-				 strerror(-err));
+			snprintf(why, why_bytes,
+				 "%s: %s; choose a file that can be written",
+				 path, strerror(-err));
 		if (fd >= 0)
 			close(fd);
 		free(r);
@@ -181,7 +182,9 @@ int player_open(struct player **out, const char *path, char *why,
 			 "%s: not a recording; make one with moetop record",
 			 path);
 	else
-		snprintf(why, why_bytes, "%s: %s", path, strerror(-err));
+		snprintf(why, why_bytes,
+			 "%s: %s; name a file that moetop record made", path,
+			 strerror(-err));
 	player_close(p);
 	return err;
 }

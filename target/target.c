@@ -285,11 +285,15 @@ static int alive(const struct target *t)
 int target_open(struct target *t, pid_t pid, const char *model_path, char *why,
 		size_t why_bytes)
 {
-	struct target *new = calloc(1, sizeof(*new));
+	struct target *next = calloc(1, sizeof(*next));
 	char *buf = malloc(CMDLINE_BYTES);
 	struct proc_stat s;
-	int err = new &&buf ? proc_stat_read(pid, &s) : -ENOMEM;
+	int err = next && buf ? 0 : -ENOMEM;
 
+	if (!err) {
+		next->pid = proc_tgid(pid);
+		err = proc_stat_read(next->pid, &s);
+	}
 	if (why_bytes)
 		why[0] = '\0';
 	if (!err && s.state == 'Z')
@@ -300,28 +304,28 @@ int target_open(struct target *t, pid_t pid, const char *model_path, char *why,
 			 "and no -p",
 			 (int)pid);
 	if (!err && model_path) {
-		err = model_config_read(model_path, &new->arch, why, why_bytes);
+		err = model_config_read(model_path, &next->arch, why,
+					why_bytes);
 		err = err ? -EINVAL : 0;
 	}
 	if (!err) {
-		new->pid = proc_tgid(pid);
-		new->start_ticks = s.start_ticks;
-		new->tp = new->ep = new->dp = 1;
+		next->start_ticks = s.start_ticks;
+		next->tp = next->ep = next->dp = 1;
 		if (model_path) {
-			new->have_arch = true;
-			copy(new->config_path, sizeof(new->config_path),
+			next->have_arch = true;
+			copy(next->config_path, sizeof(next->config_path),
 			     model_path);
-			copy(new->config_origin, sizeof(new->config_origin),
+			copy(next->config_origin, sizeof(next->config_origin),
 			     "--model");
 		}
-		err = read_tree(new, buf);
+		err = read_tree(next, buf);
 	}
 	if (!err) {
-		look_dear(new, !model_path, buf, why, why_bytes);
-		*t = *new;
+		look_dear(next, !model_path, buf, why, why_bytes);
+		*t = *next;
 	}
 	free(buf);
-	free(new);
+	free(next);
 	return err;
 }
 
@@ -339,29 +343,29 @@ static bool look_is_due(const struct target *t, bool grown)
 
 int target_refresh(struct target *t)
 {
-	struct target *new = malloc(sizeof(*new));
+	struct target *next = malloc(sizeof(*next));
 	char *buf = malloc(CMDLINE_BYTES);
-	int err = new &&buf ? alive(t) : -ENOMEM;
+	int err = next && buf ? alive(t) : -ENOMEM;
 	bool grown, find_model;
 	char why[256];
 
 	if (!err) {
-		*new = *t;
-		new->looks++;
-		err = read_tree(new, buf);
+		*next = *t;
+		next->looks++;
+		err = read_tree(next, buf);
 	}
 	if (!err) {
-		grown = memcmp(new->pids, t->pids, sizeof(t->pids)) != 0;
+		grown = memcmp(next->pids, t->pids, sizeof(t->pids)) != 0;
 		find_model = !t->have_arch && !t->config_path[0] &&
-			     (grown || new->looks % SETTLED_LOOK_EVERY == 0);
-		if (look_is_due(new, grown))
-			look_dear(new, find_model, buf, why, sizeof(why));
+			     (grown || next->looks % SETTLED_LOOK_EVERY == 0);
+		if (look_is_due(next, grown))
+			look_dear(next, find_model, buf, why, sizeof(why));
 		else
-			refresh_rings(new);
-		err = !same(t, new);
-		*t = *new;
+			refresh_rings(next);
+		err = !same(t, next);
+		*t = *next;
 	}
 	free(buf);
-	free(new);
+	free(next);
 	return err;
 }

@@ -435,6 +435,18 @@ static void addresses(void **state)
 			assert_non_null(strstr(why, cases[i].listen));
 	}
 	http_close(NULL);
+	/* a machine may have no IPv6, but never a bad address here */
+	switch (http_open(&h, "[::1]:0", why, sizeof(why))) {
+	case 0:
+		assert_true(http_port(h) > 0);
+		http_close(h);
+		break;
+	case -EADDRNOTAVAIL:
+	case -EAFNOSUPPORT:
+		break;
+	default:
+		fail_msg("%s", why);
+	}
 }
 
 static void a_port_in_use(void **state)

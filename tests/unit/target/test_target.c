@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -170,6 +171,15 @@ static void stop(struct server *s)
 	waitpid(s->pid, NULL, 0);
 }
 
+static void *tell_tid(void *fd)
+{
+	pid_t tid = gettid();
+
+	if (write(*(int *)fd, &tid, sizeof(tid)) == sizeof(tid))
+		pause();
+	return NULL;
+}
+
 static void a_server_and_its_worker(void **state)
 {
 	char *argv[] = { "vllm", "serve",    dir, "--tensor-parallel-size",
@@ -283,6 +293,68 @@ static void option_ports(void **state)
 	stop(&s);
 }
 
+/* Another user sees the command line, and that the rest is denied. */
+static void without_permission(void **state)
+{
+	char *argv[] = { "vllm", "serve", "/no/such", NULL };
+	struct server s;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	serve(&s, argv);
+	pid = fork();
+	if (pid == 0) {
+		struct target t;
+		char why[256];
+
+		if (setgid(65534) || setuid(65534) ||
+		    target_open(&t, s.pid, NULL, why, sizeof(why)))
+			_exit(1);
+		_exit(t.denied && t.ports_guessed && t.n_ports == 1 &&
+				      t.ports[0] == 8000 && t.n_pids == 2 &&
+				      !strcmp(t.engine, "vllm")
+			      ? 0
+			      : 2);
+	}
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+	stop(&s);
+}
+
+static void a_thread_means_its_process(void **state)
+{
+	struct target t;
+	char why[256], path[64];
+	pid_t tid = 0;
+	int gate[2];
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(gate), 0);
+	pid = fork();
+	if (pid == 0) { /* a process whose second thread outlives the test */
+		pthread_t thread;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (pthread_create(&thread, NULL, tell_tid, &gate[1]))
+			_exit(1);
+		pause();
+	}
+	assert_int_equal(read(gate[0], &tid, sizeof(tid)), sizeof(tid));
+	snprintf(path, sizeof(path), "/proc/%d/task/%d", (int)pid, (int)tid);
+	assert_int_equal(access(path, F_OK), 0);
+	assert_int_equal(target_open(&t, tid, NULL, why, sizeof(why)), 0);
+	assert_int_equal(t.pid, pid);
+	assert_int_not_equal(target_refresh(&t), -ESRCH);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	close(gate[0]);
+	close(gate[1]);
+}
+
 static void the_users_config_overrules(void **state)
 {
 	char path[128], why[256];
@@ -326,6 +398,8 @@ int main(void)
 		cmocka_unit_test(a_reused_pid_is_another_process),
 		cmocka_unit_test(any_server_is_a_target),
 		cmocka_unit_test(option_ports),
+		cmocka_unit_test(without_permission),
+		cmocka_unit_test(a_thread_means_its_process),
 		cmocka_unit_test(the_users_config_overrules),
 		cmocka_unit_test(no_such_process),
 	};
