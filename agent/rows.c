@@ -5,6 +5,9 @@
 #include <sys/mman.h>
 
 #define SLOTS (2 * ROW_COPIES_MAX)
+/* Kernels and copies are timed by different engines of the device, and a store
+ * may reach memory a little after its kernel's end. */
+#define GUARD_NS 1000u
 #define CELL_EMPTY 0u
 #define CELL_KILLED UINT32_MAX
 
@@ -231,7 +234,8 @@ static void match(struct rows *r, const struct reduce_result *w)
 		if (i == w->cells)
 			break;
 		cell = &w->cell[i];
-		if (cell->from <= c->start && c->end <= cell->until &&
+		if (cell->from + GUARD_NS <= c->start &&
+		    c->end + GUARD_NS <= cell->until &&
 		    same_launch(&cell->launch, &c->launch))
 			offer(r, i, k, &r->result.step[cell->step]);
 	}

@@ -32,6 +32,7 @@ struct reduce *reduce_new(size_t events, struct kernel_names *names)
 		return NULL;
 	r->names = names;
 	r->max = events;
+	r->first_name = UINT32_MAX;
 	r->ev = pages_new(events * sizeof(*r->ev));
 	r->spare = pages_new(events * sizeof(*r->spare));
 	r->owner = pages_new(events * sizeof(*r->owner));

@@ -3,6 +3,8 @@
 #include "cupti/reduce_parts.h"
 
 #define NO_REPLAY UINT32_MAX
+#define ANY_NAME UINT32_MAX
+#define FIRST_VOTES_LEAST 3u
 #define PERIODS_MAX 16u
 #define PERIOD_MATCH 0.9    /* of stretches that must repeat, to believe it */
 #define DRAFT_LAYERS_MAX 8u /* anchors of a speculative decoder's own layers */
@@ -232,31 +234,65 @@ static uint32_t inner_lead(const struct reduce *r)
 	return least == UINT32_MAX ? 0 : least;
 }
 
-/* The first kernel of the step whose first anchor ends this stretch. */
-static uint32_t cut(const struct reduce *r, const struct stretch *s)
+/*
+ * The first kernel of the step whose first anchor ends this stretch: after the
+ * widest idle gap.  With a name, only kernels of that name are looked at;
+ * UINT32_MAX when there is none.
+ */
+static uint32_t widest_gap(const struct reduce *r, const struct stretch *s,
+			   uint32_t name)
 {
 	uint32_t last = s->anchor - s->lead > r->inner_lead
 				? s->anchor - r->inner_lead
 				: s->lead;
-	uint32_t at = s->lead;
-	uint64_t end =
-		s->lead ? event_end(&r->ev[s->lead - 1]) : r->ev[0].start;
+	uint64_t end = s->lead ? event_end(&r->ev[s->lead - 1]) : 0;
 	uint64_t widest = 0;
+	uint32_t at = UINT32_MAX;
 
 	for (uint32_t i = s->lead; i <= last; i++) {
 		const struct reduce_event *e = &r->ev[i];
+		uint64_t gap = e->start > end ? e->start - end : 0;
 
-		/* What is left of the replay before this segment. */
-		if (r->owner[i])
-			at = i + 1;
-		else if (e->start > end && e->start - end > widest) {
-			widest = e->start - end;
-			at = i;
-		}
 		if (event_end(e) > end)
 			end = event_end(e);
+		/* What is left of the replay before this segment. */
+		if (r->owner[i])
+			at = UINT32_MAX;
+		else if ((name == ANY_NAME || e->name == name) &&
+			 (at == UINT32_MAX || gap > widest)) {
+			widest = gap;
+			at = i;
+		}
 	}
 	return at;
+}
+
+static uint32_t cut(const struct reduce *r, const struct stretch *s)
+{
+	uint32_t at = UINT32_MAX;
+
+	if (r->first_name != ANY_NAME)
+		at = widest_gap(r, s, r->first_name);
+	if (at == UINT32_MAX)
+		at = widest_gap(r, s, ANY_NAME);
+	return at == UINT32_MAX ? s->anchor : at;
+}
+
+/* The host may be held up anywhere, which makes a gap.  What most steps begin
+ * with is what they begin with: by plurality, kept over windows. */
+static void vote_first(struct reduce *r, const struct stretch *s)
+{
+	uint32_t at = widest_gap(r, s, ANY_NAME);
+	uint16_t name;
+
+	if (at == UINT32_MAX)
+		return;
+	name = r->ev[at].name;
+	r->first_votes[name]++;
+	if (r->first_votes[name] >= FIRST_VOTES_LEAST &&
+	    (r->first_name == ANY_NAME ||
+	     r->first_votes[name] > r->first_votes[r->first_name]))
+		r->first_name = name;
 }
 
 /* Does anchor k of the segment open a step?  since: anchors since the last. */
@@ -272,25 +308,42 @@ static bool opens_step(const struct reduce *r, const struct segment *g,
 	return g->replay != NO_REPLAY && (g->stretches - k) % r->layers == 0;
 }
 
-static void bound_segment(struct reduce *r, const struct segment *g)
+static bool is_draft(const struct reduce *r, const struct segment *g)
+{
+	return g->after_replay && g->replay != NO_REPLAY &&
+	       g->stretches <= DRAFT_LAYERS_MAX && g->stretches < r->layers;
+}
+
+/* Call found() for each stretch that leads up to the first layer of a step. */
+static void bound_segment(struct reduce *r, const struct segment *g,
+			  void (*found)(struct reduce *r,
+					const struct stretch *s))
 {
 	uint32_t since = 0;
-	bool in_phase = false, between;
+	bool in_phase = false;
 
-	between = g->after_replay && g->replay != NO_REPLAY;
-	if (between && g->stretches <= DRAFT_LAYERS_MAX &&
-	    g->stretches < r->layers)
+	if (is_draft(r, g))
 		return;
 	for (uint32_t k = 0; k < g->stretches; k++, since++) {
 		if (!opens_step(r, g, k, since, in_phase))
 			continue;
-		add_bound(r, cut(r, &r->stretch[g->first_stretch + k]), false,
-			  true);
+		found(r, &r->stretch[g->first_stretch + k]);
 		in_phase = true;
 		since = 0;
 	}
-	if (!in_phase)
+}
+
+/* Steps of a segment in which no first layer could be told. */
+static void count_lost(struct reduce *r, const struct segment *g,
+		       uint32_t bounds)
+{
+	if (r->bounds == bounds && !is_draft(r, g))
 		r->result.bad_steps += g->stretches / r->layers;
+}
+
+static void bound_stretch(struct reduce *r, const struct stretch *s)
+{
+	add_bound(r, cut(r, s), false, true);
 }
 
 void reduce_find_bounds(struct reduce *r)
@@ -298,11 +351,16 @@ void reduce_find_bounds(struct reduce *r)
 	mark_names(r);
 	mark_stretches(r);
 	r->inner_lead = inner_lead(r);
+	for (uint32_t s = 0; s < r->segments; s++)
+		bound_segment(r, &r->segment[s], vote_first);
 	for (uint32_t s = 0; s < r->segments; s++) {
 		const struct segment *g = &r->segment[s];
 		const struct replay *p;
+		uint32_t bounds;
 
-		bound_segment(r, g);
+		bounds = r->bounds;
+		bound_segment(r, g, bound_stretch);
+		count_lost(r, g, bounds);
 		if (g->replay == NO_REPLAY)
 			continue;
 		p = &r->replay[g->replay];

@@ -71,6 +71,8 @@ struct reduce {
 	uint32_t eager_layers; /* learnt from the eager stream */
 	uint32_t layers;       /* what this window uses */
 	uint32_t inner_lead;   /* kernels that lead up to an inner layer */
+	uint32_t first_name;   /* of most eager steps; UINT32_MAX unknown */
+	uint32_t first_votes[NAMES_MAX + 1];
 	uint32_t replays, segments, stretches, bounds;
 	struct replay replay[REPLAYS_MAX];
 	uint32_t replay_slot[REPLAY_SLOTS]; /* index + 1 */

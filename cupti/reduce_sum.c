@@ -141,11 +141,10 @@ static enum phase step_phase(bool replay, uint32_t tokens,
 		return PHASE_DECODE;
 	if (!tokens)
 		return PHASE_PREFILL;
-	if (hint && tokens <= (uint64_t)hint + hint / 8 + 4)
-		return PHASE_DECODE;
-	if (!p->graphs_used && tokens <= 256)
-		return PHASE_DECODE;
-	return PHASE_PREFILL;
+	if (hint)
+		return tokens <= (uint64_t)hint + hint / 8 + 4 ? PHASE_DECODE
+							       : PHASE_PREFILL;
+	return !p->graphs_used && tokens <= 256 ? PHASE_DECODE : PHASE_PREFILL;
 }
 
 static uint64_t step_time(uint64_t start, uint64_t span, uint64_t next)

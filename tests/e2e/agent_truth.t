@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""The agent in the simulated server against what the server really did.
+
+Rows of every sampled step must be exact, layer times within 2 %: through CUDA
+graphs, eagerly, and with SGLang's kernels.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, HERE)
+import ring as R  # noqa: E402
+from truth import Truth  # noqa: E402
+
+O = os.path.abspath(os.environ.get("O", os.path.join(ROOT, "build")))
+MODEL = os.path.join(ROOT, "sim/models/qwen3-30b.json")
+NEAR_NS = 20000
+EDGE_NS = 40000000  # three steps or so
+
+CASES = [
+    ("graphs, 16 users", ["--users", "16"]),
+    ("graphs, 1 user", ["--users", "1"]),
+    ("eager, 16 users", ["--users", "16", "--eager"]),
+    ("sglang graphs, 12 users", ["--users", "12", "--engine", "sglang"]),
+]
+
+number, failed = 0, 0
+
+
+def check(good, text, detail=""):
+    global number, failed
+    number += 1
+    failed += not good
+    print(f"{'ok' if good else 'not ok'} {number} - {text}")
+    if not good and detail:
+        print(f"# {detail}")
+    sys.stdout.flush()
+
+
+def run(options, windows):
+    """Records of the first windows, and the truth."""
+    with tempfile.TemporaryDirectory() as folder:
+        truth = os.path.join(folder, "truth")
+        env = dict(os.environ, MOETOP_PERIOD_MS="1500",
+                   CUDA_INJECTION64_PATH=f"{O}/libmoetop-agent.so")
+        with open(os.path.join(folder, "out"), "w") as out:
+            sim = subprocess.Popen(
+                [f"{O}/sim/moetop-sim", "--model", MODEL, "--port", "0",
+                 "--truth", truth, "--duration", "60"] + options,
+                env=env, stdout=out, stderr=subprocess.STDOUT)
+        try:
+            ring = R.attach(sim.pid)
+            eager = int(options[1]) if "--eager" in options else 0
+            ring.control("hint", eager)
+            records = R.collect(
+                ring, lambda r: sum(x.type == R.WINDOW for x in r) >= windows,
+                30)
+        finally:
+            sim.terminate()
+            sim.wait()
+        return records, Truth(truth)
+
+
+def check_rows(name, records, truth):
+    steps = [r for r in records if r.type == R.STEP_ROWS]
+    wrong, unknown, cells, lost = [], [], 0, 0
+    for r in steps:
+        step = truth.near(r.start_ns, NEAR_NS)
+        if step is None:
+            lost += 1
+            other = truth.near(r.start_ns, 10 ** 9)
+            unknown.append((r.phase, r.start_ns - other.start, other.phase,
+                            other.end - other.start))
+            continue
+        mask = r.mask0 | r.mask1 << 64
+        layers = [step.layers[i] for i in range(128) if mask >> i & 1]
+        want = tuple(sum(getattr(x, f) for x in layers)
+                     for f in ("rows", "active", "single"))
+        cells += len(layers)
+        if want != (r.rows, r.active, r.single) or r.phase != step.phase:
+            wrong.append((r.start_ns, want, (r.rows, r.active, r.single)))
+    check(len(steps) > 10 and cells > 200,
+          f"{name}: rows were sampled ({cells} cells of {len(steps)} steps)")
+    check(not wrong, f"{name}: rows of every sampled step are exact",
+          f"{len(wrong)} wrong, first {wrong[:1]}")
+    check(lost == 0, f"{name}: every sampled step is one of the server's",
+          f"{lost} of {len(steps)} unknown: {unknown[:4]}")
+
+
+def check_experts(name, records):
+    sums, rows = {}, {}
+    for r in records:
+        if r.type == R.EXPERTS:
+            key = (r.window, r.phase, r.layer)
+            sums[key] = sums.get(key, 0) + sum(r.counts)
+        elif r.type == R.ROWS:
+            rows[(r.window, r.phase, r.layer)] = r.rows
+    check(bool(rows) and sums == rows,
+          f"{name}: rows of the experts add up to those of the layers")
+
+
+def layer_means(records, w):
+    """(layer, part) to mean time covered per decode step of one window."""
+    sums = {}
+    for r in records:
+        if r.type == R.LAYER and r.window == w.window and r.phase == R.DECODE:
+            key = (r.layer, r.part)
+            sums[key] = sums.get(key, 0) + r.union_ns
+    return {(n, part): sums.get((n, part), 0) / w.decode_steps
+            for n in range(w.layers_seen) for part in (R.BLOCK, R.BEFORE)}
+
+
+def worst_errors(got, steps):
+    """Largest relative errors of block times and of times between blocks."""
+    worst = [0.0, 0.0]
+    for (layer, part), mean in got.items():
+        field = "before_ns" if part == R.BEFORE else "block_ns"
+        want = sum(getattr(s.layers[layer], field) for s in steps)
+        error = abs(mean * len(steps) / want - 1) if want else abs(mean)
+        worst[part] = max(worst[part], error)
+    return worst
+
+
+def check_times(name, records, truth):
+    """The agent counts a run of steps; which one, the edges decide: of the
+    few that are possible take that which fits best."""
+    worst = [0.0, 0.0]
+    compared = 0
+    for w in (r for r in records if r.type == R.WINDOW):
+        steps = truth.inside(w.start_ns - EDGE_NS, w.end_ns + EDGE_NS,
+                             R.DECODE)
+        n = w.decode_steps
+        if n < 10 or len(steps) < n:
+            continue
+        got = layer_means(records, w)
+        best = min((worst_errors(got, steps[i:i + n])
+                    for i in range(len(steps) - n + 1)), key=max)
+        worst = [max(a, b) for a, b in zip(worst, best)]
+        compared += 1
+    check(compared > 0 and worst[R.BLOCK] < 0.02,
+          f"{name}: block times within 2 % (worst {100 * worst[0]:.2f} %)")
+    check(compared > 0 and worst[R.BEFORE] < 0.02,
+          f"{name}: times between blocks within 2 % "
+          f"(worst {100 * worst[1]:.2f} %)")
+
+
+def check_steps(name, records, truth):
+    good = True
+    detail = []
+    for w in (r for r in records if r.type == R.WINDOW):
+        want = truth.inside(w.start_ns, w.end_ns, R.DECODE)
+        # The window's edges cost up to one step each, the end of it another.
+        good = good and len(want) - 3 <= w.decode_steps <= len(want) + 1
+        good = good and w.bad_steps == 0
+        detail.append((w.decode_steps, len(want), w.bad_steps))
+    check(good, f"{name}: all whole decode steps are counted", str(detail))
+
+
+def main():
+    for name, options in CASES:
+        records, truth = run(options, 3)
+        texts = [r.text for r in records if r.type == R.TEXT]
+        windows = [r for r in records if r.type == R.WINDOW]
+        check(len(windows) >= 3, f"{name}: windows open", str(texts))
+        check_rows(name, records, truth)
+        check_experts(name, records)
+        check_times(name, records, truth)
+        check_steps(name, records, truth)
+    print(f"1..{number}")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    if not os.path.exists(f"{O}/sim/moetop-sim"):
+        print("1..0 # SKIP no simulated server in", O)
+        sys.exit(0)
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""ring.py - a small collector for tests: reads the ring of wire/ring.h
+
+Written from the header alone, so that it checks the layout as well.
+"""
+import mmap
+import os
+import struct
+import time
+
+RECORD, HEADER, MAGIC = 128, 4096, 0x474E495250544F4D
+HEAD, LOST, TAIL, CONTROL = 64, 72, 128, 192
+STATUS, TICK, WINDOW, LAYER, ROWS, EXPERTS, STEP_ROWS, TEXT = range(1, 9)
+STATES = ("absent starting idle window yielded disabled detaching "
+          "stub").split()
+REASONS = ("none no_cupti cupti_version no_driver other_client cupti_error "
+           "fatal record_cap budget bad_records resources").split()
+LAYER_NONE, BLOCK, BEFORE, DECODE, PREFILL = 0xFFFF, 0, 1, 0, 1
+
+FORMATS = {
+    STATUS: ("=IIiIIIIIIIII48s", "state reason detail cupti driver device "
+             "graphs graph_nodes late experts top_k moe_layers name"),
+    TICK: ("=9QIIQ", "decode_steps eager_steps padded_tokens eager_tokens "
+           "launches callback_ns agent_cpu_ns kernel_records records_dropped "
+           "windows overhead_ppm bad_stamps"),
+    WINDOW: ("=I2II8Q4I", "window decode_steps prefill_steps layers_seen "
+             "start_ns end_ns decode_step_ns prefill_step_ns decode_busy_ns "
+             "prefill_busy_ns decode_tokens prefill_tokens cells_rejected "
+             "cells_lost bad_steps kernels"),
+    LAYER: ("=IHHHHIQQQ", "window phase layer klass part steps calls sum_ns "
+            "union_ns"),
+    ROWS: ("=IHHII9Q".replace("9Q", "4x9Q", 0), "window phase layer cells "
+           "experts rows active single twice sum_squares max_rows tokens "
+           "padded_rows"),
+    EXPERTS: ("=IHHHH24I", "window phase layer first count"),
+    STEP_ROWS: ("=IHHQQQQQQ", "window phase cells start_ns mask0 mask1 rows "
+                "active single"),
+    TEXT: ("=I104s", "level text"),
+}
+FORMATS[ROWS] = ("=IHHII8Q", FORMATS[ROWS][1])
+
+
+class Record:
+    def __init__(self, raw):
+        self.type, _, self.time_ns = struct.unpack_from("=IIQ", raw)
+        fmt, names = FORMATS[self.type]
+        values = struct.unpack_from(fmt, self.aligned(raw, fmt))
+        for name, value in zip(names.split(), values):
+            setattr(self, name, value)
+        if self.type == EXPERTS:
+            self.counts = values[5:5 + self.count]
+        if self.type == TEXT:
+            self.text = self.text.split(b"\0")[0].decode()
+
+    def aligned(self, raw, fmt):
+        """The union, without the padding that C puts before 64-bit members."""
+        body = raw[16:]
+        if self.type == ROWS:  # window, phase, layer, cells, experts: 16 bytes
+            return body
+        return body
+
+
+def now_ns():
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+class Ring:
+    def __init__(self, pid):
+        self.map = None
+        folder = f"/proc/{pid}/fd"
+        for fd in os.listdir(folder):
+            try:
+                if "memfd:moetop-ring" not in os.readlink(f"{folder}/{fd}"):
+                    continue
+                f = os.open(f"{folder}/{fd}", os.O_RDWR)
+            except OSError:
+                continue
+            self.map = mmap.mmap(f, os.fstat(f).st_size)
+            os.close(f)
+        if self.map is None:
+            raise FileNotFoundError("no ring")
+        magic, = struct.unpack_from("=Q", self.map, 0)
+        assert magic == MAGIC, hex(magic)
+        _, _, size, self.capacity = struct.unpack_from("=4I", self.map, 8)
+        assert size == RECORD, size
+
+    def get(self, offset, fmt="=Q"):
+        return struct.unpack_from(fmt, self.map, offset)[0]
+
+    def put(self, offset, value, fmt="=Q"):
+        struct.pack_into(fmt, self.map, offset, value)
+
+    def beat(self):
+        self.put(CONTROL, now_ns())
+
+    def control(self, name, value):
+        at = dict(pid=8, budget=12, wish=16, rows=20, detach=24, hint=28)
+        self.put(CONTROL + at[name], value, "=I")
+
+    def read(self):
+        head, tail = self.get(HEAD), self.get(TAIL)
+        out = []
+        while tail < head:
+            at = HEADER + tail % self.capacity * RECORD
+            out.append(Record(self.map[at:at + RECORD]))
+            tail += 1
+        self.put(TAIL, tail)
+        return out
+
+    @property
+    def lost(self):
+        return self.get(LOST)
+
+
+def attach(pid, deadline_s=20):
+    end = time.monotonic() + deadline_s
+    while True:
+        try:
+            return Ring(pid)
+        except (FileNotFoundError, AssertionError):
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.02)
+
+
+def collect(ring, done, deadline_s):
+    """Records until done(records) or the deadline; keeps the ring alive."""
+    records, end = [], time.monotonic() + deadline_s
+    while time.monotonic() < end:
+        ring.beat()
+        records += ring.read()
+        if done(records):
+            break
+        time.sleep(0.05)
+    return records
