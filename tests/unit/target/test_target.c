@@ -46,14 +46,29 @@ struct server {
 
 /* ---- the stand-in's side ------------------------------------------------ */
 
-static void worker(int commands)
+/* As setproctitle does it: over the arguments, which lie in a row. */
+static void change_title(char **argv, const char *title)
+{
+	char *last = argv[0];
+
+	for (int i = 0; argv[i]; i++)
+		last = argv[i] + strlen(argv[i]);
+	memset(argv[0], 0, (size_t)(last - argv[0]));
+	memcpy(argv[0], title, strlen(title));
+}
+
+/* 'r': have a ring, 't': become a worker by title. */
+static void worker(int commands, char **argv)
 {
 	char c;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	while (read(commands, &c, 1) == 1)
+	while (read(commands, &c, 1) == 1) {
 		if (c == 'r' && memfd_create(RING_NAME, MFD_CLOEXEC) < 0)
 			_exit(1);
+		if (c == 't')
+			change_title(argv, "VLLM::EngineCore");
+	}
 	_exit(0);
 }
 
@@ -70,7 +85,7 @@ static uint16_t listen_any(void)
 }
 
 /* Commands: 'l' listen and tell the port, others go to the worker. */
-static void stand_in(void)
+static void stand_in(char **argv)
 {
 	int fd = open(getenv(STAND_IN), O_RDONLY | O_CLOEXEC), commands[2];
 	uint16_t port = 0;
@@ -85,7 +100,7 @@ static void stand_in(void)
 		    MAP_FAILED)
 			_exit(1);
 		close(commands[1]);
-		worker(commands[0]);
+		worker(commands[0], argv);
 	}
 	close(fd);
 	if (write(1, &pid, sizeof(pid)) != sizeof(pid))
@@ -240,6 +255,48 @@ static void refresh_sees_ring_port_and_end(void **state)
 	assert_string_equal(t.engine, "sglang");
 }
 
+/* The worker's own arguments are gone; its ancestor's tell the engine. */
+static void a_worker_means_its_server(void **state)
+{
+	char *argv[] = { "vllm", "serve", "org/a-name-that-is-long", NULL };
+	struct server s;
+	struct target t;
+	char why[256];
+
+	(void)state;
+	serve(&s, argv);
+	assert_int_equal(target_open(&t, s.worker, NULL, why, sizeof(why)), 0);
+	assert_int_equal(t.n_pids, 1); /* not yet known for a worker */
+	tell(&s, 't');
+	for (int i = 0; i < 2000 && t.n_pids == 1; i++) {
+		usleep(1000);
+		assert_int_equal(
+			target_open(&t, s.worker, NULL, why, sizeof(why)), 0);
+	}
+	assert_int_equal(t.n_pids, 2);
+	assert_int_equal(t.pid, s.worker);
+	assert_int_equal(t.pids[0], s.worker);
+	assert_int_equal(t.pids[1], s.pid);
+	assert_string_equal(t.engine, "vllm");
+	assert_string_equal(t.model, "org/a-name-that-is-long");
+	stop(&s);
+}
+
+static void a_worker_without_its_server_is_no_engine(void **state)
+{
+	char *argv[] = { "VLLM::Worker_TP0", NULL };
+	struct server s;
+	struct target t;
+	char why[256];
+
+	(void)state;
+	serve(&s, argv);
+	assert_int_equal(target_open(&t, s.pid, NULL, why, sizeof(why)), 0);
+	assert_string_equal(t.engine, "");
+	assert_int_equal(t.n_ports, 0);
+	stop(&s);
+}
+
 static void a_reused_pid_is_another_process(void **state)
 {
 	struct target t;
@@ -390,11 +447,13 @@ static void no_such_process(void **state)
 	assert_int_equal(t.pid, 42);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_server_and_its_worker),
 		cmocka_unit_test(refresh_sees_ring_port_and_end),
+		cmocka_unit_test(a_worker_means_its_server),
+		cmocka_unit_test(a_worker_without_its_server_is_no_engine),
 		cmocka_unit_test(a_reused_pid_is_another_process),
 		cmocka_unit_test(any_server_is_a_target),
 		cmocka_unit_test(option_ports),
@@ -404,7 +463,8 @@ int main(void)
 		cmocka_unit_test(no_such_process),
 	};
 
+	(void)argc;
 	if (getenv(STAND_IN))
-		stand_in();
+		stand_in(argv);
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
