@@ -55,50 +55,6 @@ static void shm_path(char *out, size_t n, unsigned uid, unsigned pid)
 	snprintf(out, n, SHM_DIR "/" SHM_PREFIX "%u-%u", uid, pid);
 }
 
-struct sim_shm *sim_shm_create(uint32_t device, uint32_t gpu)
-{
-	uint32_t pid = (uint32_t)getpid();
-	struct sim_shm *s;
-	char path[80];
-	int fd;
-
-	shm_path(path, sizeof(path), getuid(), pid);
-	unlink(path);
-	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return NULL;
-	if (ftruncate(fd, sizeof(*s))) {
-		close(fd);
-		unlink(path);
-		return NULL;
-	}
-	s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	close(fd);
-	if (s == MAP_FAILED) {
-		unlink(path);
-		return NULL;
-	}
-	s->version = SIM_SHM_VERSION;
-	s->pid = pid;
-	s->proc_start = proc_start(pid);
-	s->device = device;
-	s->gpu = gpu;
-	s->no_counters = (uint32_t)sim_fault("no_counters", NULL);
-	atomic_thread_fence(memory_order_release);
-	s->magic = SIM_SHM_MAGIC;
-	return s;
-}
-
-void sim_shm_close(struct sim_shm *s)
-{
-	char path[80];
-
-	if (!s || s->pid != (uint32_t)getpid())
-		return;
-	shm_path(path, sizeof(path), getuid(), s->pid);
-	unlink(path);
-}
-
 static void add_to(_Atomic uint64_t *a, uint64_t n)
 {
 	atomic_store_explicit(a,
@@ -259,4 +215,57 @@ unsigned sim_shm_scan(void (*fn)(void *arg, const struct sim_shm *s), void *arg)
 	if (d)
 		closedir(d);
 	return live;
+}
+
+/* ---- the writer's file ---- */
+
+static void ignore(void *arg, const struct sim_shm *s)
+{
+	(void)arg;
+	(void)s;
+}
+
+struct sim_shm *sim_shm_create(uint32_t device, uint32_t gpu)
+{
+	uint32_t pid = (uint32_t)getpid();
+	struct sim_shm *s;
+	char path[80];
+	int fd;
+
+	sim_shm_scan(ignore, NULL); /* clears away the dead */
+	shm_path(path, sizeof(path), getuid(), pid);
+	unlink(path);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return NULL;
+	if (ftruncate(fd, sizeof(*s))) {
+		close(fd);
+		unlink(path);
+		return NULL;
+	}
+	s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (s == MAP_FAILED) {
+		unlink(path);
+		return NULL;
+	}
+	s->version = SIM_SHM_VERSION;
+	s->pid = pid;
+	s->proc_start = proc_start(pid);
+	s->device = device;
+	s->gpu = gpu;
+	s->no_counters = (uint32_t)sim_fault("no_counters", NULL);
+	atomic_thread_fence(memory_order_release);
+	s->magic = SIM_SHM_MAGIC;
+	return s;
+}
+
+void sim_shm_close(struct sim_shm *s)
+{
+	char path[80];
+
+	if (!s || s->pid != (uint32_t)getpid())
+		return;
+	shm_path(path, sizeof(path), getuid(), s->pid);
+	unlink(path);
 }

@@ -39,12 +39,16 @@ static int launch_all(void)
 static void expect_child(int (*body)(void))
 {
 	int status = 0;
+	char file[80]; /* _exit leaves it */
 	pid_t pid = fork();
 
 	assert_true(pid >= 0);
 	if (pid == 0)
 		_exit(body());
 	assert_int_equal(waitpid(pid, &status, 0), pid);
+	snprintf(file, sizeof(file), "/dev/shm/moetop-sim-gpu%u-%d", getuid(),
+		 (int)pid);
+	unlink(file);
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
