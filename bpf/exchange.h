@@ -13,13 +13,6 @@
  *	record_emit()		ship the record of an ended request
  *	histogram_add()		enum exchange_histogram
  *
- * Who writes what: the receiving side owns `in` and pushes slots, the sending
- * side owns `out` and pops them, and the life cycle may end any slot at any
- * time, from an interrupt on top of either.  Therefore the gauges change only
- * together with the state word of a slot, by compare-and-swap or exchange:
- * each gauge is the number of slots in that state and can neither drift nor
- * become negative, whoever races.
- *
  * A request that was left when its client closed is in flight until the server
  * closes too, since until then the server works on it, and may even answer it
  * (a client may close its sending half only).
@@ -28,197 +21,16 @@
 #define MOETOP_BPF_EXCHANGE_H
 
 #include "bpf/http.h"
+#include "bpf/reader.h"
+#include "bpf/slot.h"
 #include "wire/requests.h"
 
-#define EXCHANGE_SLOTS 8u /* outstanding requests of a connection, power of 2 */
-#define EXCHANGE_IOVECS 1024u /* pieces of a call, as the kernel limits them */
-#define EXCHANGE_STEPS 1024u  /* windows and skips of a call */
-
-enum exchange_histogram { EXCHANGE_TTFT, EXCHANGE_GAP, EXCHANGE_DURATION };
-
-/* How a request ended, as in struct request_record. */
-enum { ENDED_COMPLETED, ENDED_BY_CLIENT, ENDED_BY_SERVER };
-
-/* State word of a slot: one of these, and the endpoint in the next byte. */
-enum { SLOT_FREE, SLOT_WAITING, SLOT_STREAMING };
-
-struct slot {
-	__u64 state;
-	__u64 start_ns; /* 0: began before the tracker saw the connection */
-	__u64 path_hash;
-	__u64 head_method;
-};
-
-struct conn {
-	struct http_stream in, out;
-	__u64 known;  /* counted as a connection */
-	__u64 closed; /* 0: open, else 1 + ENDED_* */
-	/* slots, by the receiver; positions count up and wrap */
-	__u32 pushed;
-	__u32 retired;     /* requests before this one are over */
-	__u32 over_pushed; /* requests that found no slot */
-	/* slots, by the sender */
-	__u32 popped;
-	__u32 over_popped;
-	__u16 port;
-	__u8 adopting; /* the response is one whose request was not seen */
-	__u8 client_closed;
-	/* the response in progress, by the sender */
-	__u8 responding;
-	__u8 pad;
-	__u16 status;
-	__u32 events;
-	__u64 first_ns;
-	__u64 last_ns;
-	__u64 max_gap_ns;
-	__u64 body_bytes;
-	struct slot slots[EXCHANGE_SLOTS];
-	struct slot adopted;
-};
-
-/* What a system call transferred, piece by piece. */
-struct reader {
-	__u64 at;  /* address of the next byte */
-	__u64 iov; /* address of the next struct iovec */
-	__u32 iovs;
-	__u32 piece;  /* bytes left of this piece */
-	__u32 rest;   /* bytes left of the pieces after it */
-	__u32 opaque; /* the bytes are somewhere else (sendfile, io_uring) */
-};
-
-#define exchange_add(word, n) ((void)__sync_fetch_and_add(&(word), (n)))
-
-/* ---- the bytes ----------------------------------------------------------- */
-
-/* Go to the next piece.  1: there is none. */
-static __always_inline int reader_next(struct reader *r)
-{
-	struct {
-		__u64 base, bytes;
-	} v = { 0 };
-
-	if (!r->iovs || !r->rest || copy_user(&v, sizeof(v), r->iov))
-		return 1;
-	r->iov += sizeof(v);
-	r->iovs--;
-	r->at = v.base;
-	r->piece = v.bytes < r->rest ? (__u32)v.bytes : r->rest;
-	r->rest -= r->piece;
-	return 0;
-}
-
-static __always_inline void reader_skip(struct reader *r, __u32 n)
-{
-	r->at += n;
-	r->piece -= n;
-}
-
-/* Show up to max (a power of two) bytes of this piece; 0: unreadable. */
-static __always_inline __u32 reader_peek(const struct reader *r,
-					 struct http_window *w, __u32 max)
-{
-	__u32 n = r->piece < max ? r->piece : max;
-
-	if (r->opaque || !n)
-		return 0;
-	n = ((n - 1) & (max - 1)) + 1; /* a bound that every verifier sees */
-	return copy_user(w, n, r->at) ? 0 : n;
-}
-
-/* Skip the part of a body that is in this piece; its bytes. */
-static __always_inline __u32 reader_skip_body(struct reader *r,
-					      struct http_stream *s)
-{
-	__u32 n = s->left < r->piece ? (__u32)s->left : r->piece;
-
-	reader_skip(r, n);
-	s->left -= n;
-	return n;
-}
+#define EXCHANGE_STEPS 1024u /* windows and skips of a call; more are lost */
 
 static __always_inline void conn_lose(struct http_stream *s)
 {
 	s->state = HTTP_UNKNOWN;
 	exchange_add(counters.desyncs, 1);
-}
-
-/* ---- slots --------------------------------------------------------------- */
-
-static __always_inline __u64 slot_word(__u32 state, __u32 endpoint)
-{
-	return state | (__u64)endpoint << 8;
-}
-
-static __always_inline __u32 slot_endpoint(__u64 word)
-{
-	return (__u32)(word >> 8) & (ENDPOINTS - 1);
-}
-
-static __always_inline void gauge_add(__u64 word, __s64 n)
-{
-	__u32 e = slot_endpoint(word);
-
-	if ((word & 0xff) == SLOT_WAITING)
-		exchange_add(gauges.waiting[e], n);
-	else if ((word & 0xff) == SLOT_STREAMING)
-		exchange_add(gauges.streaming[e], n);
-}
-
-/* 0: someone else has moved it. */
-static __always_inline int slot_move(struct slot *s, __u64 from, __u64 to)
-{
-	if (__sync_val_compare_and_swap(&s->state, from, to) != from)
-		return 0;
-	gauge_add(from, -1);
-	gauge_add(to, 1);
-	return 1;
-}
-
-static __always_inline void slot_count(__u32 e, __u32 how, __u16 status)
-{
-	if (how == ENDED_BY_CLIENT) {
-		exchange_add(counters.client_aborted[e], 1);
-	} else if (how == ENDED_BY_SERVER) {
-		exchange_add(counters.server_aborted[e], 1);
-	} else {
-		exchange_add(counters.completed[e], 1);
-		if (status >= 400)
-			exchange_add(counters.failed[e], 1);
-	}
-}
-
-/* End a request; nothing happens if that was done already. */
-HTTP_GLOBAL int slot_end(struct conn *c, struct slot *s, __u32 how, __u64 now)
-{
-	struct request_record r = { 0 };
-	__u64 word;
-
-	if (!c || !s)
-		return 0;
-	word = __sync_lock_test_and_set(&s->state, SLOT_FREE);
-	if (word == SLOT_FREE)
-		return 0;
-	gauge_add(word, -1);
-	r.start_ns = s->start_ns;
-	r.end_ns = now;
-	r.path_hash = s->path_hash;
-	r.endpoint = (__u8)slot_endpoint(word);
-	r.how = (__u8)how;
-	r.port = c->port;
-	if ((word & 0xff) == SLOT_STREAMING || how == ENDED_COMPLETED) {
-		r.first_body_ns = c->first_ns;
-		r.body_bytes = c->body_bytes;
-		r.max_gap_ns = c->max_gap_ns;
-		r.events = c->events;
-		r.status = c->status;
-	}
-	slot_count(r.endpoint, how, r.status);
-	if (how == ENDED_COMPLETED && r.endpoint == ENDPOINT_GENERATION &&
-	    r.start_ns && r.status && r.status < 400)
-		histogram_add(EXCHANGE_DURATION, now - r.start_ns);
-	if (record_emit(&r))
-		exchange_add(counters.records_lost, 1);
-	return 0;
 }
 
 /* ---- requests, by the receiver ------------------------------------------- */
@@ -230,6 +42,12 @@ static __always_inline __u32 conn_first(const struct conn *c)
 	return (__s32)(retired - popped) > 0 ? retired : popped;
 }
 
+/* Are there requests that found no slot?  Those after them find none either. */
+static __always_inline int conn_over(const struct conn *c)
+{
+	return (__s32)(c->over_pushed - c->over_popped) > 0;
+}
+
 /* The responses of all outstanding requests went by unseen. */
 static __always_inline void requests_retire(struct conn *c, __u64 now)
 {
@@ -237,6 +55,7 @@ static __always_inline void requests_retire(struct conn *c, __u64 now)
 		slot_end(c, &c->slots[i], ENDED_COMPLETED, now);
 	slot_end(c, &c->adopted, ENDED_COMPLETED, now);
 	c->retired = c->pushed;
+	c->over_popped = c->over_pushed;
 }
 
 /* A request head is complete. */
@@ -247,8 +66,7 @@ static __always_inline void request_start(struct conn *c, __u64 now)
 
 	if (c->out.state == HTTP_UNKNOWN)
 		requests_retire(c, now);
-	if (c->over_pushed != c->over_popped ||
-	    c->pushed - conn_first(c) >= EXCHANGE_SLOTS) {
+	if (conn_over(c) || c->pushed - conn_first(c) >= EXCHANGE_SLOTS) {
 		c->over_pushed++;
 		exchange_add(counters.desyncs, 1);
 		return;
@@ -263,8 +81,8 @@ static __always_inline void request_start(struct conn *c, __u64 now)
 	s->path_hash = c->in.hash;
 	s->head_method = c->in.method == HTTP_METHOD_HEAD;
 	c->pushed++;
-	exchange_add(counters.started[endpoint], 1);
-	slot_move(s, SLOT_FREE, slot_word(SLOT_WAITING, (__u32)endpoint));
+	if (slot_move(s, SLOT_FREE, slot_word(SLOT_WAITING, (__u32)endpoint)))
+		exchange_add(counters.started[endpoint], 1);
 	/* The life cycle looked at the slots before or looks after the move. */
 	if (c->closed)
 		slot_end(c, s, (__u32)c->closed - 1, now);
@@ -359,18 +177,26 @@ static __always_inline struct slot *response_slot(struct conn *c)
 	return &c->slots[c->popped & (EXCHANGE_SLOTS - 1)];
 }
 
+/* A response has begun, or goes on after a part that was not seen. */
+static __always_inline void response_begin(struct conn *c)
+{
+	if (!c->responding)
+		c->answered = conn_first(c);
+	c->responding = 1;
+}
+
 /* The response is over, or was before we noticed. */
 static __always_inline void response_done(struct conn *c, __u64 now)
 {
 	struct slot *s = response_slot(c);
 
-	if (s)
+	if (s && (c->adopting || c->answered == c->popped))
 		slot_end(c, s, ENDED_COMPLETED, now);
 	if (c->adopting)
 		c->adopting = 0;
 	else if (s)
-		c->popped++;
-	else if (c->over_popped != c->over_pushed)
+		c->popped += c->answered == c->popped; /* else retired */
+	else if (conn_over(c))
 		c->over_popped++;
 	c->responding = 0;
 	c->status = 0;
@@ -407,14 +233,15 @@ static __always_inline void response_is_stream(struct conn *c, __u64 now)
 		slot_reclassify(s);
 		return;
 	}
-	if (c->over_popped != c->over_pushed || c->closed)
+	if (conn_over(c) || c->closed)
 		return;
 	s = &c->adopted;
 	s->start_ns = 0;
 	s->path_hash = 0;
 	c->adopting = 1;
-	exchange_add(counters.started[ENDPOINT_GENERATION], 1);
-	slot_move(s, SLOT_FREE, slot_word(SLOT_WAITING, ENDPOINT_GENERATION));
+	if (slot_move(s, SLOT_FREE,
+		      slot_word(SLOT_WAITING, ENDPOINT_GENERATION)))
+		exchange_add(counters.started[ENDPOINT_GENERATION], 1);
 	if (c->closed)
 		slot_end(c, s, (__u32)c->closed - 1, now);
 }
@@ -479,7 +306,7 @@ static __always_inline void response_chunk_skip(struct conn *c,
 static __always_inline void response_resumed(struct conn *c, __u64 now)
 {
 	c->out.flags &= (__u16)~HTTP_PROBE;
-	c->responding = 1;
+	response_begin(c);
 	exchange_add(counters.resyncs, 1);
 	response_is_stream(c, now);
 }
@@ -534,7 +361,7 @@ static __always_inline void response_head_done(struct conn *c, __u64 now)
 		http_begin(s);
 		return;
 	}
-	c->responding = 1;
+	response_begin(c);
 	c->status = status;
 	if (status == 101) {
 		response_done(c, now);
@@ -656,9 +483,13 @@ static __always_inline void conn_fresh(struct conn *c)
 	http_begin(&c->out);
 }
 
-static __always_inline int reader_left(const struct reader *r)
+/* Bytes of a call that were not followed to its end. */
+static __always_inline void conn_check(struct http_stream *s,
+				       const struct reader *r)
 {
-	return r->piece || (r->iovs && r->rest);
+	if ((r->piece || r->rest) && s->state != HTTP_UNKNOWN &&
+	    s->state != HTTP_OPAQUE)
+		conn_lose(s);
 }
 
 /* A call has received bytes. */
@@ -669,9 +500,8 @@ static __always_inline void conn_received(struct conn *c, struct reader *r,
 		return; /* what comes after that is read and thrown away */
 	for (__u32 i = 0; i < EXCHANGE_STEPS; i++)
 		if (request_step(c, r, now))
-			return;
-	if (reader_left(r))
-		conn_lose(&c->in);
+			break;
+	conn_check(&c->in, r);
 }
 
 /* A call has sent bytes: those that the kernel accepted. */
@@ -680,9 +510,8 @@ static __always_inline void conn_sent(struct conn *c, struct reader *r,
 {
 	for (__u32 i = 0; i < EXCHANGE_STEPS; i++)
 		if (response_step(c, r, now))
-			return;
-	if (reader_left(r))
-		conn_lose(&c->out);
+			break;
+	conn_check(&c->out, r);
 }
 
 /* No more responses: end what is outstanding. */

@@ -38,9 +38,6 @@ enum {
 	AF_INET = 2,
 	AF_INET6 = 10,
 	IPPROTO_TCP = 6,
-	ECONNRESET = 104,
-	EPIPE = 32,
-	ETIMEDOUT = 110,
 };
 
 enum {
@@ -72,7 +69,6 @@ struct net {
 struct sock_common {
 	__u16 skc_num; /* local port, host order; 0 once the port is released */
 	__u16 skc_family;
-	volatile __u8 skc_state;
 	struct {
 		struct net *net;
 	} skc_net;

@@ -238,7 +238,7 @@ static __always_inline void reader_open(struct reader *r, __u32 bytes)
 		return;
 	}
 	r->iov = arg2;
-	r->iovs = arg3 < EXCHANGE_IOVECS ? (__u32)arg3 : EXCHANGE_IOVECS;
+	r->iovs = arg3 < READER_IOVECS ? (__u32)arg3 : READER_IOVECS;
 	r->rest = bytes;
 }
 

@@ -6,6 +6,10 @@
  * reading them costs nothing and no ring overflow can make them wrong.  Sockets
  * are chosen by listening port and network namespace, never by process.
  *
+ * Not followed: UNIX sockets, MPTCP, HTTP/2, and TLS, of which the kernel sees
+ * ciphertext; each connection with one of the latter two counts as a desync.
+ * Bytes that go by io_uring or sendfile are fine inside a body of known length.
+ *
  * Not thread-safe: one thread owns a tracker.
  */
 #ifndef MOETOP_BPF_TRACKER_H
@@ -49,7 +53,13 @@ void tracker_read(struct tracker *t, struct request_gauges *gauges,
 
 enum tracker_histogram { TRACKER_TTFT, TRACKER_GAP, TRACKER_DURATION };
 
-/* Histogram of generation requests since open, summed over CPUs. */
+/*
+ * Histogram of generation requests since open, summed over CPUs.  TTFT (from the
+ * request head to the first event) and gaps between events are those of answers
+ * in chunks, since one in a single piece shows no first token; k events in one
+ * write are one gap and k - 1 of 0.  Duration is that of every completed
+ * request.  Answers with a status of 400 or more are in none.
+ */
 int tracker_histogram(struct tracker *t, enum tracker_histogram which,
 		      struct request_histogram *out);
 

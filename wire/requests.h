@@ -4,7 +4,17 @@
  * The tracker frames HTTP inside the kernel, so these are exact counts and not
  * samples.  A request is counted when its head is complete; it is in flight
  * until its response ends or its connection does.  It is waiting until the
- * first byte of the response body, then streaming.
+ * first byte of the response body that is no SSE comment, then streaming.
+ *
+ * At any moment started = completed + client_aborted + server_aborted + waiting
+ * + streaming, summed over the endpoints.
+ *
+ * A client that closes with a request open aborts it; the request is in flight
+ * until the server closes too, for so long it works on it and may answer after
+ * all.  A reset ends it at once.
+ *
+ * A stream that was under way before the tracker was is counted as started when
+ * its next event is seen; its start is unknown.
  */
 #ifndef MOETOP_WIRE_REQUESTS_H
 #define MOETOP_WIRE_REQUESTS_H
@@ -15,7 +25,7 @@
 
 /* What a path is for; the table of paths is bpf/endpoints.c. */
 enum endpoint {
-	ENDPOINT_OTHER,	     /* a path that no table knows */
+	ENDPOINT_OTHER,      /* a path that no table knows */
 	ENDPOINT_GENERATION, /* makes tokens: this is the load */
 	ENDPOINT_POOLING,    /* embeddings, scores: a forward pass, no decode */
 	ENDPOINT_IGNORED,    /* health, metrics, models */
@@ -28,16 +38,20 @@ struct request_gauges {
 	__s64 streaming[ENDPOINTS];
 };
 
-/* Values that only grow, per endpoint. */
+/*
+ * Values that only grow, per endpoint; but a request whose answer turns out to
+ * be an event stream moves from started[] of its class to ENDPOINT_GENERATION,
+ * once for each path that no table knew.
+ */
 struct request_counters {
 	__u64 started[ENDPOINTS];
-	__u64 completed[ENDPOINTS];	 /* response ended by its framing */
-	__u64 client_aborted[ENDPOINTS]; /* FIN or RST with a request open */
+	__u64 completed[ENDPOINTS];      /* response ended by its framing */
+	__u64 client_aborted[ENDPOINTS]; /* client left a request open */
 	__u64 server_aborted[ENDPOINTS]; /* server closed in mid-response */
-	__u64 events[ENDPOINTS];	 /* body chunks, SSE comments excluded */
-	__u64 failed[ENDPOINTS];	 /* completed with status >= 400 */
-	__u64 desyncs;	    /* framing lost on a connection */
-	__u64 resyncs;	    /* and found again */
+	__u64 events[ENDPOINTS]; /* body chunks but SSE comments and [DONE] */
+	__u64 failed[ENDPOINTS]; /* completed with status >= 400 */
+	__u64 desyncs; /* framing lost, or a request beyond 8 outstanding */
+	__u64 resyncs; /* and found again */
 	__u64 records_lost; /* request records that found the ring full */
 	__u64 connections;
 };
@@ -90,16 +104,16 @@ static inline __u64 hist_bucket_low_ns(__u32 bucket)
 
 /* One finished request. */
 struct request_record {
-	__u64 start_ns;	     /* head complete, CLOCK_MONOTONIC */
+	__u64 start_ns;      /* head complete, CLOCK_MONOTONIC; 0: unknown */
 	__u64 first_body_ns; /* 0: no body byte was sent */
 	__u64 end_ns;
 	__u64 body_bytes;
 	__u64 max_gap_ns;
 	__u64 path_hash; /* FNV-1a up to '?' */
 	__u32 events;
-	__u16 status;	/* HTTP status, 0 unknown */
-	__u8 endpoint;	/* enum endpoint */
-	__u8 how;	/* 0 completed, 1 client aborted, 2 server aborted */
+	__u16 status;  /* HTTP status, 0: unknown */
+	__u8 endpoint; /* enum endpoint */
+	__u8 how;      /* 0 completed, 1 client aborted, 2 server aborted */
 	__u16 port;
 	__u16 pad[3];
 };

@@ -63,7 +63,7 @@ static inline int traffic_listen(int family, uint16_t *port)
 
 static inline bool traffic_connect(struct pair *p, int listener)
 {
-	struct sockaddr_storage a;
+	struct sockaddr_storage a = { 0 };
 	socklen_t n = sizeof(a);
 	int one = 1;
 

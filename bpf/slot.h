@@ -1,0 +1,142 @@
+/*
+ * slot.h - the outstanding requests of a connection, and the accounts
+ *
+ * Who writes what: the receiving side owns `in` and pushes slots, the sending
+ * side owns `out` and pops them, and the life cycle may end any slot at any
+ * time, from an interrupt on top of either.  Therefore the gauges change only
+ * together with the state word of a slot, by compare-and-swap or exchange:
+ * each gauge is the number of slots in that state and can neither drift nor
+ * become negative, whoever races.
+ *
+ * What the includer defines is listed in exchange.h.
+ */
+#ifndef MOETOP_BPF_SLOT_H
+#define MOETOP_BPF_SLOT_H
+
+#include "bpf/http.h"
+#include "wire/requests.h"
+
+#define EXCHANGE_SLOTS 8u /* outstanding requests of a connection, power of 2 */
+
+enum exchange_histogram { EXCHANGE_TTFT, EXCHANGE_GAP, EXCHANGE_DURATION };
+
+/* How a request ended, as in struct request_record. */
+enum { ENDED_COMPLETED, ENDED_BY_CLIENT, ENDED_BY_SERVER };
+
+/* State word of a slot: one of these, and the endpoint in the next byte. */
+enum { SLOT_FREE, SLOT_WAITING, SLOT_STREAMING };
+
+struct slot {
+	__u64 state;
+	__u64 start_ns; /* 0: began before the tracker saw the connection */
+	__u64 path_hash;
+	__u64 head_method;
+};
+
+struct conn {
+	struct http_stream in, out;
+	__u64 known;  /* counted as a connection */
+	__u64 closed; /* 0: open, else 1 + ENDED_* */
+	/* slots, by the receiver; positions count up and wrap */
+	__u32 pushed;
+	__u32 retired;     /* requests before this one are over */
+	__u32 over_pushed; /* requests that found no slot */
+	/* slots, by the sender */
+	__u32 popped;
+	__u32 over_popped;
+	__u32 answered; /* position of the request being answered */
+	__u16 port;
+	__u8 adopting; /* the response is one whose request was not seen */
+	__u8 client_closed;
+	/* the response in progress, by the sender */
+	__u8 responding;
+	__u16 status;
+	__u32 events;
+	__u64 first_ns;
+	__u64 last_ns;
+	__u64 max_gap_ns;
+	__u64 body_bytes;
+	struct slot slots[EXCHANGE_SLOTS];
+	struct slot adopted;
+};
+
+#define exchange_add(word, n) ((void)__sync_fetch_and_add(&(word), (n)))
+
+static __always_inline __u64 slot_word(__u32 state, __u32 endpoint)
+{
+	return state | (__u64)endpoint << 8;
+}
+
+static __always_inline __u32 slot_endpoint(__u64 word)
+{
+	return (__u32)(word >> 8) & (ENDPOINTS - 1);
+}
+
+static __always_inline void gauge_add(__u64 word, __s64 n)
+{
+	__u32 e = slot_endpoint(word);
+
+	if ((word & 0xff) == SLOT_WAITING)
+		exchange_add(gauges.waiting[e], n);
+	else if ((word & 0xff) == SLOT_STREAMING)
+		exchange_add(gauges.streaming[e], n);
+}
+
+/* 0: someone else has moved it. */
+static __always_inline int slot_move(struct slot *s, __u64 from, __u64 to)
+{
+	if (__sync_val_compare_and_swap(&s->state, from, to) != from)
+		return 0;
+	gauge_add(from, -1);
+	gauge_add(to, 1);
+	return 1;
+}
+
+static __always_inline void slot_count(__u32 e, __u32 how, __u16 status)
+{
+	if (how == ENDED_BY_CLIENT) {
+		exchange_add(counters.client_aborted[e], 1);
+	} else if (how == ENDED_BY_SERVER) {
+		exchange_add(counters.server_aborted[e], 1);
+	} else {
+		exchange_add(counters.completed[e], 1);
+		if (status >= 400)
+			exchange_add(counters.failed[e], 1);
+	}
+}
+
+/* End a request; nothing happens if that was done already. */
+HTTP_GLOBAL int slot_end(struct conn *c, struct slot *s, __u32 how, __u64 now)
+{
+	struct request_record r = { 0 };
+	__u64 word;
+
+	if (!c || !s)
+		return 0;
+	word = __sync_lock_test_and_set(&s->state, SLOT_FREE);
+	if (word == SLOT_FREE)
+		return 0;
+	gauge_add(word, -1);
+	r.start_ns = s->start_ns;
+	r.end_ns = now;
+	r.path_hash = s->path_hash;
+	r.endpoint = (__u8)slot_endpoint(word);
+	r.how = (__u8)how;
+	r.port = c->port;
+	if ((word & 0xff) == SLOT_STREAMING || how == ENDED_COMPLETED) {
+		r.first_body_ns = c->first_ns;
+		r.body_bytes = c->body_bytes;
+		r.max_gap_ns = c->max_gap_ns;
+		r.events = c->events;
+		r.status = c->status;
+	}
+	slot_count(r.endpoint, how, r.status);
+	if (how == ENDED_COMPLETED && r.endpoint == ENDPOINT_GENERATION &&
+	    r.start_ns && r.status && r.status < 400)
+		histogram_add(EXCHANGE_DURATION, now - r.start_ns);
+	if (record_emit(&r))
+		exchange_add(counters.records_lost, 1);
+	return 0;
+}
+
+#endif
