@@ -6,7 +6,9 @@
 
 /* The load differs when a signal is off by more than this. */
 #define CHANGE_RATIO 1.5
-#define PADDED_CHANGE_RATIO 2.0 /* captured sizes are up to 2x apart */
+/* Captured sizes are up to 2x apart, but the smallest are exact. */
+#define PADDED_CHANGE_RATIO 2.0
+#define PADDED_EXACT 2.5
 #define STEADY_RATIO 1.2
 #define SCALE_MAX 64.0
 /* A histogram near one row, or near all experts, says little about skew. */
@@ -42,7 +44,7 @@ static void load_read(const struct sample *in, struct load *l)
 	}
 	if (in->have_agent && in->d_decode_steps > 0 && in->d_padded_tokens > 0)
 		l->padded = in->d_padded_tokens / in->d_decode_steps;
-	if (in->have_scrape)
+	if (in->have_scrape && !(in->scrape_age_s > SCRAPE_STALE_S))
 		l->running = in->running;
 
 	if (l->in_flight >= 0.5) {
@@ -52,7 +54,8 @@ static void load_read(const struct sample *in, struct load *l)
 			l->tokens = fmin(l->in_flight, l->padded);
 	} else if (l->padded > 0) {
 		l->tokens = l->padded;
-	} else if (l->running > 0) {
+	}
+	if (!(l->tokens >= 0.5) && l->running > 0) {
 		l->tokens = l->running;
 		l->source = SOURCE_SCRAPED;
 	}
@@ -66,7 +69,10 @@ static bool load_differs(const struct load *a, const struct load *b)
 		return ratio_apart(a->in_flight, b->in_flight) > CHANGE_RATIO &&
 		       ratio_apart(a->streaming, b->streaming) > CHANGE_RATIO;
 	if (a->padded > 0 && b->padded > 0)
-		return ratio_apart(a->padded, b->padded) > PADDED_CHANGE_RATIO;
+		return ratio_apart(a->padded, b->padded) >
+		       (fmin(a->padded, b->padded) < PADDED_EXACT
+				? CHANGE_RATIO
+				: PADDED_CHANGE_RATIO);
 	return ratio_apart(a->running, b->running) > CHANGE_RATIO;
 }
 
@@ -341,13 +347,13 @@ static bool is_idle(const struct sample *in, const struct load *l)
 		return steps < 0.5;
 	if (in->have_requests)
 		return true;
-	return in->have_scrape && in->running <= 0 && !(in->queued > 0);
+	return l->running <= 0 && !(in->queued > 0);
 }
 
 void evidence_find(struct model *m, const struct sample *in,
 		   const struct arch *arch, struct evidence *e)
 {
-	*e = (struct evidence){ .prefill_now = 0, .expert_s = NAN };
+	*e = (struct evidence){ .active_source = SOURCE_MODELLED };
 	load_read(in, &e->load);
 	load_remember(m, &e->load);
 	e->idle = is_idle(in, &e->load);

@@ -97,10 +97,12 @@ static void put_requests(const struct sample *in, const struct evidence *e,
 		    value_ratio(in->d_events, in->interval_s, s));
 	}
 	if (in->have_scrape) {
+		bool stale = in->scrape_age_s > SCRAPE_STALE_S;
+
 		put(out, METRIC_SCRAPED_RUNNING,
-		    value_make(in->running, SOURCE_SCRAPED));
+		    aged(value_make(in->running, SOURCE_SCRAPED), stale));
 		put(out, METRIC_SCRAPED_WAITING,
-		    value_make(in->queued, SOURCE_SCRAPED));
+		    aged(value_make(in->queued, SOURCE_SCRAPED), stale));
 	}
 	if (in->have_agent)
 		put(out, METRIC_OVERHEAD, value_make(in->overhead, s));

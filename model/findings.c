@@ -1,5 +1,6 @@
 #include "model/findings.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,7 +54,7 @@ static void find_valley(const struct evidence *e, const struct figures *f,
 
 	if (out->regime != REGIME_VALLEY || !f->have_shares)
 		return;
-	if (f->exit_cost_ratio > 0)
+	if (f->exit_cost_ratio > 0 && f->exit_cost_ratio < 1)
 		gain = value_make(1 - f->exit_cost_ratio, SOURCE_MODELLED);
 	n = add(out, near ? "valley_near" : "valley_far", SEVERITY_WARNING,
 		gain,
@@ -107,11 +108,16 @@ static void find_idle_steps(const struct model *m, const struct evidence *e,
 static void find_padding(const struct model *m, const struct evidence *e,
 			 struct snapshot *out)
 {
-	const struct sample_rows *r = &m->window.rows;
+	const struct sample_window *w = &m->window;
+	const struct sample_rows *r = &w->rows;
 	double padded = r->rows > 0 ? (r->rows + r->padded_rows) / r->rows : 0;
 	struct finding *n;
 
-	if (!e->agrees || e->idle || padded <= PADDING_MIN)
+	if (!e->classify || e->idle)
+		return;
+	if (r->rows > 0 && w->steps[0] > 0 && e->tokens.v > 0)
+		padded = fmax(padded, w->tokens[0] / w->steps[0] / e->tokens.v);
+	if (padded <= PADDING_MIN)
 		return;
 	n = add(out, "padding", SEVERITY_NOTICE, unknown,
 		"Steps are padded to %.1f times their tokens: capture a CUDA "

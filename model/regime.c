@@ -5,6 +5,7 @@
 
 #define TAU_S 4.0
 #define DWELL_S 2.0
+#define BLIND_S 30.0
 #define JUMP_RATIO 3.0
 #define JUMPS_TO_RESTART 2u
 #define ERRORS_AWAY 2.0
@@ -38,7 +39,8 @@ static void restart(struct regime_state *s)
 static void smooth(struct regime_state *s, const struct regime_evidence *e)
 {
 	double keep = exp(-e->dt_s / TAU_S);
-	double ln_tokens = log(fmax(e->tokens, 1e-9));
+	double ln_tokens =
+		e->tokens > 0 ? log(e->tokens) : smoothed(s, SMOOTH_LN_TOKENS);
 	const double x[SMOOTHED] = {
 		[SMOOTH_EXPERT] = e->expert,   [SMOOTH_KV] = e->kv,
 		[SMOOTH_COMPUTE] = e->compute, [SMOOTH_PREFILL] = e->prefill,
@@ -57,6 +59,7 @@ static void smooth(struct regime_state *s, const struct regime_evidence *e)
 	s->weight = keep * s->weight + e->weight;
 	s->active = keep * s->active + e->sampled_active;
 	s->modelled = e->modelled;
+	s->have_shares = e->have_shares;
 }
 
 /* The regime that the figures show, whatever was before. */
@@ -81,7 +84,7 @@ static enum regime first_match(const struct regime_state *s,
 			return tests[i].regime;
 	if (exp(smoothed(s, SMOOTH_LN_TOKENS)) < threshold(s, REGIME_SOLO))
 		return REGIME_SOLO;
-	if (!e->have_shares)
+	if (!s->have_shares)
 		return REGIME_UNKNOWN;
 	if (smoothed(s, SMOOTH_EXPERT) > threshold(s, REGIME_VALLEY))
 		return REGIME_VALLEY;
@@ -123,7 +126,10 @@ enum regime regime_update(struct regime_state *s,
 		smooth(s, e);
 	else if (e->restart)
 		restart(s);
-	now = first_match(s, e);
+	s->blind_s = e->weight > 0 || e->idle ? 0 : s->blind_s + e->dt_s;
+	if (s->blind_s > BLIND_S)
+		restart(s);
+	now = s->blind_s > BLIND_S ? REGIME_UNKNOWN : first_match(s, e);
 	s->since_s += e->dt_s;
 	if (now != s->regime && may_change(s, now)) {
 		s->regime = now;

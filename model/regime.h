@@ -15,7 +15,7 @@
  * smoothed geometrically, so that a burst does not echo.  Smoothing starts anew
  * when B is off by more than 3x in two updates in a row, when the caller says
  * so, and after idle time.  A state lasts at least 2 s, except that idle is
- * taken at once.  A change between valley and shared also needs the threshold
+ * taken at once, and that nothing is known after 30 s without evidence.  A change between valley and shared also needs the threshold
  * to be two standard errors away.  In the valley the near side is s1 > 1/2.
  *
  * The thresholds and times are judgement, tested in simulation only: real
@@ -38,7 +38,7 @@ struct regime_evidence {
 	bool have_shares; /* false: only tokens is known */
 	double expert, kv, compute, prefill; /* shares of step time */
 	double single;                       /* s1 */
-	double tokens;                       /* B */
+	double tokens;                       /* B; 0 or less: not known */
 	double sampled_active; /* U summed over newly sampled cells; 0: none */
 	bool modelled;         /* no sampling error to allow for */
 };
@@ -57,11 +57,12 @@ enum regime_smoothed {
 struct regime_state {
 	enum regime regime;
 	double since_s; /* time in it */
+	double blind_s; /* time without evidence */
 	double sum[SMOOTHED], weight;
 	double active; /* decayed sum of sampled_active */
 	unsigned jumps;
 	unsigned long changes;
-	bool modelled;
+	bool modelled, have_shares; /* of the newest evidence */
 };
 
 /* Take in one interval; returns the regime that now holds. */

@@ -32,7 +32,9 @@ static void gather(const struct model *m, const struct sample *in,
 		.dt_s = in->interval_s,
 		.idle = e->idle,
 		.busy = NAN,
-		.restart = e->load_changed,
+		/* measured figures do not wait for modelled ones to fade */
+		.restart = e->load_changed ||
+			   (e->new_window && e->classify && m->regime.modelled),
 		.have_shares = f->have_shares,
 		.expert = f->shares.expert,
 		.kv = f->shares.kv,
@@ -52,7 +54,7 @@ static void gather(const struct model *m, const struct sample *in,
 	if (value_known(e->tokens) && e->tokens.v > 0)
 		r->weight = in->interval_s;
 	else if (e->prefill_now > 0)
-		r->weight = in->interval_s, r->tokens = 1;
+		r->weight = in->interval_s;
 }
 
 static enum value_source regime_source(const struct snapshot *out,
@@ -105,11 +107,13 @@ void model_update(struct model *m, const struct sample *given,
 		in.interval_s = INTERVAL_MIN_S;
 	if (!(in.gpus >= 1) || !isfinite(in.gpus))
 		in.gpus = 1;
+	if (!isfinite(in.time))
+		in.time = 0;
 	if (!m->started)
 		m->start_time = in.time;
 	m->started = true;
 	out->time = in.time;
-	out->interval_s = given->interval_s;
+	out->interval_s = in.interval_s;
 	out->uptime_s = fmax(0, in.time - m->start_time);
 	out->sequence = ++m->sequence;
 	evidence_find(m, &in, arch, &e);

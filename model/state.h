@@ -18,6 +18,7 @@ enum { GROUP_OF_EXPERTS = 0, GROUP_OF_ATTENTION = 2 };
 
 #define LOAD_HISTORY 64u
 #define WINDOW_STALE_S 60.0 /* older windows are shown as stale */
+#define SCRAPE_STALE_S 15.0 /* so are the engine's own figures */
 
 /*
  * Signals of the load, all continuous; NAN unknown.  A window is a second out

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* "14 users", or "14 tokens per step" where requests are not seen. */
 static void say_load(const struct evidence *e, const struct snapshot *out,
@@ -22,13 +23,16 @@ static void say_experts(const struct evidence *e, const struct arch *arch,
 {
 	const char *about = e->active_source == SOURCE_MEASURED ? "" : "about ";
 	char load[48];
+	bool one;
 
 	say_load(e, out, load, sizeof(load));
-	snprintf(out->verdict[0], sizeof(out->verdict[0]),
-		 "%s  %s read %s%.0f of %u experts per layer, %.0f %% of them "
-		 "for a single row.",
-		 head, load, about, e->active, arch->experts,
-		 e->active > 0 ? e->single / e->active * 100 : 0);
+	one = strncmp(load, "1 ", 2) == 0;
+	snprintf(
+		out->verdict[0], sizeof(out->verdict[0]),
+		"%s  %s read%s %s%.0f of %u experts per layer, %.0f %% of them "
+		"for a single row.",
+		head, load, one ? "s" : "", about, e->active, arch->experts,
+		e->active > 0 ? e->single / e->active * 100 : 0);
 }
 
 static void say_gain(const struct figures *f, struct snapshot *out)

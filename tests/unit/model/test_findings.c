@@ -29,6 +29,40 @@ static void test_prefill_share(void **state)
 	assert_true(f->snap.regime != REGIME_PREFILL);
 }
 
+/* A prompt that rides along costs the time it adds, not its tokens. */
+static void test_prefill_share_by_time_added(void **state)
+{
+	(void)state;
+	give_requests(100, 20);
+	give_window(100, 108, 10);
+	f->window.steps[1] = 50;
+	f->window.step_ns[1] = 0.6e9; /* 12 ms each, against 10 */
+	f->window.tokens[1] = 50 * 1000;
+	update();
+	is(METRIC_PREFILL_SHARE, 50 * 2e6 / 1.6e9, VALUE_OK, SOURCE_MEASURED);
+	assert_int_equal(f->snap.regime, REGIME_SHARED);
+}
+
+/* A window of prompts alone says nothing of rows: the one before stays. */
+static void test_window_without_decode_steps(void **state)
+{
+	(void)state;
+	give_requests(16, 4);
+	give_agent(100);
+	give_window(16, 64, 32);
+	update();
+	f->window = (struct sample_window){ .windows = 1,
+					    .wall_ns = 1e9,
+					    .busy_ns = 1e9,
+					    .steps = { 0, 20 },
+					    .step_ns = { 0, 1e9 },
+					    .tokens = { 0, 20 * 2048 },
+					    .end_ns = f->in.now_ns };
+	update();
+	is(METRIC_ACTIVE_EXPERTS, 64, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_PREFILL_SHARE, 1 - 16 / 2048.0, VALUE_OK, SOURCE_MEASURED);
+}
+
 static void test_kv_bound_by_attention_time(void **state)
 {
 	(void)state;
@@ -189,6 +223,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_prefill_share),
+		T(test_prefill_share_by_time_added),
+		T(test_window_without_decode_steps),
 		T(test_kv_bound_by_attention_time),
 		T(test_findings_of_the_valley),
 		T(test_host_bound_padding_and_impossible),

@@ -255,6 +255,43 @@ static void test_unknown_until_there_is_evidence(void **state)
 	assert_null(regime_name(s.regime));
 }
 
+static void test_blind_for_long_is_unknown(void **state)
+{
+	struct regime_state s = { 0 };
+	struct regime_evidence e = plain(500, 0.01, 0.01);
+	struct regime_evidence blind = { .dt_s = 1, .busy = NAN };
+
+	(void)state;
+	regime_update(&s, &e);
+	for (unsigned i = 0; i < 29; i++)
+		regime_update(&s, &blind);
+	assert_int_equal(s.regime, REGIME_SHARED);
+	for (unsigned i = 0; i < 3; i++)
+		regime_update(&s, &blind);
+	assert_int_equal(s.regime, REGIME_UNKNOWN);
+}
+
+static void test_prompts_without_streams_keep_b(void **state)
+{
+	struct regime_state s = { 0 };
+	struct regime_evidence e = plain(500, 0.01, 0.01);
+
+	(void)state;
+	for (unsigned i = 0; i < 10; i++)
+		regime_update(&s, &e);
+	e.prefill = 1;
+	e.tokens = 0; /* not known */
+	for (unsigned i = 0; i < 6; i++)
+		regime_update(&s, &e);
+	assert_int_equal(s.regime, REGIME_PREFILL);
+	e = plain(500, 0.01, 0.01);
+	for (unsigned i = 0; i < 6; i++) {
+		regime_update(&s, &e);
+		assert_true(s.regime != REGIME_SOLO);
+	}
+	assert_int_equal(s.regime, REGIME_SHARED);
+}
+
 static void test_uncertain_change_waits(void **state)
 {
 	struct regime_state s = { 0 };
@@ -284,6 +321,8 @@ int main(void)
 		cmocka_unit_test(test_hysteresis),
 		cmocka_unit_test(test_idle_at_once_and_forgets),
 		cmocka_unit_test(test_unknown_until_there_is_evidence),
+		cmocka_unit_test(test_blind_for_long_is_unknown),
+		cmocka_unit_test(test_prompts_without_streams_keep_b),
 		cmocka_unit_test(test_uncertain_change_waits),
 	};
 

@@ -45,6 +45,18 @@ static void test_engine_metrics_only(void **state)
 	assert_int_equal(f->snap.regime, REGIME_IDLE);
 }
 
+static void test_old_engine_metrics_are_stale(void **state)
+{
+	(void)state;
+	f->in.have_scrape = true;
+	f->in.running = 16;
+	f->in.scrape_age_s = 40;
+	update();
+	is(METRIC_SCRAPED_RUNNING, 16, VALUE_STALE, SOURCE_SCRAPED);
+	unknown(METRIC_ACTIVE_EXPERTS);
+	assert_int_equal(f->snap.regime, REGIME_UNKNOWN);
+}
+
 static void test_requests_only(void **state)
 {
 	(void)state;
@@ -306,6 +318,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_nothing_known),
 		T(test_engine_metrics_only),
+		T(test_old_engine_metrics_are_stale),
 		T(test_requests_only),
 		T(test_rows_are_the_window),
 		T(test_shares_follow_the_formulas),
