@@ -14,6 +14,7 @@ static struct {
 	volatile sig_atomic_t resumed; /* it was not, for a while */
 	struct termios before, ours;
 	struct guard_sequences sequences;
+	pid_t owner; /* a forked child must leave the terminal alone */
 	int wake[2]; /* pipe: a handler ran */
 	bool at_exit;
 } saved = { .wake = { -1, -1 } };
@@ -34,7 +35,7 @@ static void put_all(const char *bytes, size_t n)
 /* Async-signal-safe. */
 static void give_back(void)
 {
-	if (!saved.active)
+	if (!saved.active || getpid() != saved.owner)
 		return;
 	saved.active = 0;
 	put_all(saved.sequences.leave, saved.sequences.leave_bytes);
@@ -102,12 +103,22 @@ static void handle(int sig, void (*handler)(int), struct sigaction *before)
 
 	memset(&a, 0, sizeof(a));
 	a.sa_handler = handler;
-	a.sa_flags = SA_RESTART;
+	a.sa_flags = SA_RESTART | SA_ONSTACK;
 	sigfillset(&a.sa_mask);
 	sigaction(sig, NULL, before);
 	/* A signal that is ignored stays ignored (nohup). */
 	if (before->sa_handler != SIG_IGN)
 		sigaction(sig, &a, NULL);
+}
+
+/* So that the handlers run when it was the stack that overflowed. */
+static void use_own_stack(void)
+{
+	static char room[64 * 1024];
+	stack_t own = { .ss_sp = room, .ss_size = sizeof(room) }, before;
+
+	if (!sigaltstack(NULL, &before) && (before.ss_flags & SS_DISABLE))
+		sigaltstack(&own, NULL);
 }
 
 static void handle_signals(void)
@@ -154,8 +165,10 @@ void guard_arm(const struct guard_sequences *s)
 {
 	saved.sequences = *s;
 	tcgetattr(STDIN_FILENO, &saved.ours);
+	saved.owner = getpid();
 	saved.resumed = 0;
 	saved.active = 1;
+	use_own_stack();
 	handle_signals();
 	if (!saved.at_exit)
 		saved.at_exit = !atexit(give_back);

@@ -203,7 +203,9 @@ static void draw_legend(struct view *v, struct rect r, int x,
 			      NUMBER_PERCENT_WHOLE);
 		fields_add(&fs, legend_rank(share, i), STYLE_GROUP + i, "",
 			   "%s %s %s", glyph, group_name(i), text);
-		w += grid_width(&v->grid, fs.f[fs.n - 1].text, 128) + 2;
+		w += grid_width(&v->grid, fs.f[fs.n - 1].text,
+				sizeof(fs.f[0].text)) +
+		     2;
 	}
 	if (!fs.n)
 		fields_add(&fs, 0, STYLE_DIM, "",

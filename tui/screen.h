@@ -77,7 +77,11 @@ static inline struct screen_state *screen_state(struct view *v)
 	return &v->state[v->screen];
 }
 
-/* Scroll keys for a table of n rows of which `shown` fit. */
-bool screen_scroll(struct view *v, int key, int n, int shown);
+/* Keys that scroll; true when key is one.  The position is brought into range
+ * when the rows are next drawn, by screen_first. */
+bool screen_scroll(struct view *v, int key);
+
+/* First row to draw, of n of which `shown` fit. */
+int screen_first(struct view *v, int n, int shown);
 
 #endif

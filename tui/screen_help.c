@@ -99,7 +99,7 @@ static void help_draw(struct view *v, struct rect body)
 	struct rect left = body, right = body;
 
 	if (body.w < 100) {
-		draw_lines(v, body, lines, n, screen_state(v)->scroll);
+		draw_lines(v, body, lines, n, screen_first(v, (int)n, body.h));
 		if ((int)n > body.h)
 			text_right(&v->grid, body, 0, 0, body.w - 1, STYLE_DIM,
 				   "arrows scroll");
@@ -112,18 +112,9 @@ static void help_draw(struct view *v, struct rect body)
 	draw_lines(v, right, lines + half, n - half, 0);
 }
 
-static bool help_key(struct view *v, int key)
-{
-	struct help_line lines[LINES_MAX];
-	char names[SCREENS][4];
-	unsigned half, n = collect(lines, names, &half);
-
-	return screen_scroll(v, key, (int)n, v->grid.h - 4);
-}
-
 const struct screen screen_help = {
 	.title = "help",
 	.key = INPUT_NONE,
 	.draw = help_draw,
-	.key_pressed = help_key,
+	.key_pressed = screen_scroll,
 };

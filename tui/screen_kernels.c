@@ -14,19 +14,14 @@ static void kernels_draw(struct view *v, struct rect body)
 		return;
 	}
 	class_table(&v->shot, &o, &t);
-	t.first = screen_state(v)->scroll;
+	t.first = screen_first(v, t.rows, table_shown(&t, body.h));
 	table_draw(&v->grid,
 		   (struct rect){ body.x + 1, body.y, body.w - 2, body.h }, &t);
-}
-
-static bool kernels_key(struct view *v, int key)
-{
-	return screen_scroll(v, key, (int)v->shot.n_classes, v->grid.h - 5);
 }
 
 const struct screen screen_kernels = {
 	.title = "kernels",
 	.key = '5',
 	.draw = kernels_draw,
-	.key_pressed = kernels_key,
+	.key_pressed = screen_scroll,
 };

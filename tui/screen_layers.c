@@ -19,13 +19,8 @@ static void layers_draw(struct view *v, struct rect body)
 		return;
 	}
 	layer_table(&v->shot, screen_state(v)->sort % LAYER_SORTS, &o, &t);
-	t.first = screen_state(v)->scroll;
+	t.first = screen_first(v, t.rows, table_shown(&t, body.h));
 	table_draw(&v->grid, table_rect(body), &t);
-}
-
-static bool layers_key(struct view *v, int key)
-{
-	return screen_scroll(v, key, (int)v->shot.n_layers, v->grid.h - 6);
 }
 
 const struct screen screen_layers = {
@@ -33,5 +28,5 @@ const struct screen screen_layers = {
 	.key = '2',
 	.sorts = true,
 	.draw = layers_draw,
-	.key_pressed = layers_key,
+	.key_pressed = screen_scroll,
 };

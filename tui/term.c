@@ -153,7 +153,9 @@ static int start_curses(struct terminal *t)
 	nodelay(stdscr, TRUE);
 	set_escdelay(ESCAPE_DELAY_MS);
 	curs_set(0);
-	mousemask(BUTTON1_PRESSED | BUTTON1_CLICKED, NULL);
+	mousemask(BUTTON1_PRESSED | BUTTON1_CLICKED | BUTTON4_PRESSED |
+			  BUTTON5_PRESSED,
+		  NULL);
 	mouseinterval(0);
 	return 0;
 }
@@ -322,14 +324,24 @@ static bool terminal_lost(void)
 	       (p.revents & (POLLHUP | POLLERR | POLLNVAL));
 }
 
-static struct term_event click(void)
+/* The wheel is the arrow keys. */
+static struct term_event mouse(void)
 {
+	struct term_event e = { .kind = TERM_KEY };
 	MEVENT m;
 
-	if (getmouse(&m) != OK ||
-	    !(m.bstate & (BUTTON1_PRESSED | BUTTON1_CLICKED)))
-		return (struct term_event){ .kind = TERM_KEY };
-	return (struct term_event){ .kind = TERM_CLICK, .x = m.x, .y = m.y };
+	if (getmouse(&m) != OK)
+		return e;
+	if (m.bstate & (BUTTON1_PRESSED | BUTTON1_CLICKED)) {
+		e.kind = TERM_CLICK;
+		e.x = m.x;
+		e.y = m.y;
+	} else if (m.bstate & BUTTON4_PRESSED) {
+		e.key = INPUT_UP;
+	} else if (m.bstate & BUTTON5_PRESSED) {
+		e.key = INPUT_DOWN;
+	}
+	return e;
 }
 
 struct term_event term_next(struct terminal *t)
@@ -349,7 +361,7 @@ struct term_event term_next(struct terminal *t)
 	if (kind == OK)
 		return (struct term_event){ .kind = TERM_KEY, .key = (int)key };
 	if (key == KEY_MOUSE)
-		return click();
+		return mouse();
 	if (key == KEY_RESIZE)
 		return (struct term_event){ .kind = TERM_CHANGED };
 	return (struct term_event){ .kind = TERM_KEY, .key = input_of(key) };

@@ -8,6 +8,8 @@
 #include "tui/keys.h"
 #include "tui/widgets.h"
 
+#define SCROLL_END 1000000
+
 const struct screen *const screens[SCREENS] = {
 	&screen_overview, &screen_layers, &screen_experts, &screen_requests,
 	&screen_kernels,  &screen_valley, &screen_help,
@@ -47,35 +49,45 @@ void view_add(struct view *v, const struct snapshot *s)
 
 /* ---- keys ---------------------------------------------------------------- */
 
-bool screen_scroll(struct view *v, int key, int n, int shown)
+bool screen_scroll(struct view *v, int key)
 {
 	int *scroll = &screen_state(v)->scroll;
-	int last = n > shown ? n - shown : 0, to = *scroll;
+	int page = v->grid.h > 10 ? v->grid.h - 8 : 1;
 
 	switch (key) {
 	case INPUT_UP:
-		to--;
+		*scroll -= 1;
 		break;
 	case INPUT_DOWN:
-		to++;
+		*scroll += 1;
 		break;
 	case INPUT_PAGE_UP:
-		to -= shown;
+		*scroll -= page;
 		break;
 	case INPUT_PAGE_DOWN:
-		to += shown;
+		*scroll += page;
 		break;
 	case INPUT_HOME:
-		to = 0;
+		*scroll = 0;
 		break;
 	case INPUT_END:
-		to = last;
+		*scroll = SCROLL_END;
 		break;
 	default:
 		return false;
 	}
-	*scroll = to < 0 ? 0 : to > last ? last : to;
 	return true;
+}
+
+int screen_first(struct view *v, int n, int shown)
+{
+	int *scroll = &screen_state(v)->scroll;
+
+	if (*scroll > n - shown)
+		*scroll = n - shown;
+	if (*scroll < 0)
+		*scroll = 0;
+	return *scroll;
 }
 
 static unsigned show(struct view *v, unsigned screen)

@@ -39,7 +39,7 @@ void text_right(struct grid *g, struct rect clip, int x, int y, int w,
 }
 
 /* Bytes of the first line of a text wrapped to w columns; *next skips the
- * blanks that the break swallows. */
+ * blanks that the break swallows.  "59 %" stays together. */
 static size_t line_bytes(const struct grid *g, const char *s, int w,
 			 const char **next)
 {
@@ -50,7 +50,7 @@ static size_t line_bytes(const struct grid *g, const char *s, int w,
 		const char *start = p;
 		utf8_next(&p);
 		cols += grid_width(g, start, (size_t)(p - start));
-		if (*start == ' ')
+		if (*start == ' ' && start[1] != '%')
 			fit = start;
 		if (cols > w && *start != ' ') {
 			if (!fit)

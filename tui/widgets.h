@@ -73,7 +73,7 @@ void rule_draw(struct grid *g, struct rect r, const char *title,
 
 struct field {
 	char label[32]; /* dim, before the text; may be empty */
-	char text[128];
+	char text[192];
 	enum style style;
 	unsigned rank; /* the highest is dropped first; 0 never */
 	bool gone;

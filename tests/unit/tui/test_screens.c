@@ -215,7 +215,7 @@ static void check_sizes(bool ascii, bool thorough)
 	struct view *v = view_new(ascii);
 
 	assert_non_null(v);
-	for (int w = 1; w <= 300; w += ascii ? 5 : 1) {
+	for (int w = 1; w <= 300; w += ascii ? 7 : 2) {
 		int from = thorough ? 1 : 1 + (int)below(120);
 		int to = thorough ? 120 : from;
 		any_snapshot(shot);
@@ -223,7 +223,7 @@ static void check_sizes(bool ascii, bool thorough)
 		for (int h = from; h <= to; h++)
 			check_size(v, w, h);
 	}
-	for (int h = 1; h <= 120; h += ascii ? 5 : 1)
+	for (int h = 1; h <= 120; h += ascii ? 7 : 2)
 		check_size(v, 1 + (int)below(300), h);
 	view_free(v);
 }

@@ -152,6 +152,9 @@ static void test_text_that_does_not_fit_says_so(void **state)
 	fresh(9, 2, false);
 	wrap_draw(&grid, grid_rect(&grid), 0, "one two three  four", 0);
 	expect("one two\nthree  f…\n");
+	fresh(8, 2, false);
+	wrap_draw(&grid, grid_rect(&grid), 0, "about 59 % of", 0);
+	expect("about\n59 % of\n");
 	fresh(4, 3, false);
 	wrap_draw(&grid, grid_rect(&grid), 0, "unbreakable", 0);
 	expect("unbr\neaka\nble\n");
