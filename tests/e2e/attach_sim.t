@@ -83,15 +83,17 @@ def value(snapshot, metric):
     return snapshot["metrics"][metric]["value"]
 
 
-def in_flight_range(server, at_ns):
-    """The least and most of the server's own count in the last look."""
+def in_flight_range(changes, at_ns, late_ns):
+    """The least and most of the server's own count in the last look, and for
+    late_ns after it: a server at work learns later than the kernel that its
+    clients have left."""
     low = high = now = 0
-    for _, t, n, _ in server.lines("F"):
-        if int(t) > at_ns + 2e6:
+    for t, n in changes:
+        if t > at_ns + late_ns:
             break
-        if int(t) < at_ns - LOOK_S * 1e9:
-            low = high = int(n)
-        now = int(n)
+        if t < at_ns - LOOK_S * 1e9:
+            low = high = n
+        now = n
         low, high = min(low, now), max(high, now)
     return low, high
 
@@ -155,6 +157,40 @@ def check_fields(last):
     check("nothing was lost", not any(lost.values()), lost)
 
 
+def check_in_flight(server, lines, before, name, slack, late_ns=2e6):
+    """Every line against the server's own count in the last look."""
+    changes = [(int(w[1]), int(w[2])) for w in server.lines("F")]
+    far = []
+    for s in lines[1:]:
+        low, high = in_flight_range(changes, (s["time"] - before) * 1e9,
+                                    late_ns)
+        got = value(s, "requests_in_flight")
+        if got is None or not low - slack <= got <= high + slack:
+            far.append((got, low, high))
+    check(f"{name}: in flight is the server's own count, at every line",
+          len(lines) > 3 and not far, far)
+
+
+def many():
+    """Nobody, one, fifty, five hundred streams, and nobody again."""
+    server = Server("--users", "0:4,1:4,50:4,500:6,0a")
+    try:
+        before = time.time() - time.monotonic()
+        run, lines = watch(server, "--count", "24")
+        time.sleep(1.2)
+    finally:
+        server.end()
+    check_in_flight(server, lines, before, "0, 1, 50, 500, 0 users", 1,
+                    3e8)
+    seen = [value(s, "requests_in_flight") for s in lines]
+    check("the first and the last line show nobody, and 500 were seen",
+          seen[0] == 0 and seen[-1] == 0 and 500 in seen, seen)
+    check("and the rest of the line agrees: idle at both ends",
+          lines[0]["regime"]["value"] == "idle" and
+          lines[-1]["regime"]["value"] == "idle",
+          [s["regime"]["value"] for s in lines])
+
+
 def attach():
     server = Server("--users", "16")
     steps = os.path.join(T, "steps")
@@ -171,13 +207,7 @@ def attach():
         time.sleep(1.2)  # the truth log is written once a second
     finally:
         server.end()
-    far = []
-    for s in lines[1:]:
-        low, high = in_flight_range(server, (s["time"] - before) * 1e9)
-        got = value(s, "requests_in_flight")
-        if got is None or not low <= got <= high:
-            far.append((got, low, high))
-    check("in flight is the server's own count, at every line", not far, far)
+    check_in_flight(server, lines, before, "16 users", 0)
     n, wrong = compare_steps(server, steps)
     check(f"rows of all {n} sampled steps are those of the truth log",
           n >= 10 and not wrong, wrong[:5])
@@ -210,7 +240,7 @@ def death_of_moetop():
     server = Server()
     load = subprocess.Popen(
         [LOAD, "--url", f"http://127.0.0.1:{server.port}", "--users", "50",
-         "--output-tokens", "40", "--duration", "6"],
+         "--output-tokens", "40", "--duration", "6", "--drain", "30"],
         stdout=subprocess.PIPE, text=True)
     try:
         for how in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
@@ -219,7 +249,7 @@ def death_of_moetop():
             p.stdout.readline()
             p.send_signal(how)
             p.communicate(timeout=10)
-        out, _ = load.communicate(timeout=40)
+        out, _ = load.communicate(timeout=60)
         alive = server.p.poll() is None
     finally:
         load.kill()
@@ -232,6 +262,7 @@ def death_of_moetop():
 
 
 attach()
+many()
 death_of_the_server()
 death_of_moetop()
 shutil.rmtree(T)
