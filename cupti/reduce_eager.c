@@ -5,20 +5,10 @@
 #define NO_REPLAY UINT32_MAX
 #define ANY_NAME UINT32_MAX
 #define FIRST_VOTES_LEAST 3u
+#define MARK_HITS 4u /* to one miss */
 #define PERIODS_MAX 16u
 #define PERIOD_MATCH 0.9    /* of stretches that must repeat, to believe it */
 #define DRAFT_LAYERS_MAX 8u /* anchors of a speculative decoder's own layers */
-
-static uint32_t gcd(uint32_t a, uint32_t b)
-{
-	while (b) {
-		uint32_t rest = a % b;
-
-		a = b;
-		b = rest;
-	}
-	return a;
-}
 
 /* ---- stretches ----------------------------------------------------------- */
 
@@ -40,15 +30,22 @@ static void close_segment(struct reduce *r, uint32_t replay)
 	s->replay = replay;
 }
 
-/* How far apart, in anchors of one segment, does this name return? */
+/* How far apart, in anchors of one segment, does this name return?  One step
+ * that lost a record must not hide the rest: the majority counts. */
 static void note_name(struct reduce *r, uint16_t name, uint32_t stretch)
 {
 	struct name_stat *s = &r->stat[name];
+	uint32_t distance = stretch - s->last;
 
 	if (s->count && s->segment == r->segments) {
-		if (s->last == stretch)
+		if (distance == 0)
 			return;
-		s->gcd = gcd(stretch - s->last, s->gcd);
+		if (!s->votes)
+			s->spacing = distance;
+		if (s->spacing == distance)
+			s->votes++;
+		else
+			s->votes--;
 	}
 	s->segment = r->segments;
 	s->last = stretch;
@@ -135,12 +132,13 @@ static uint32_t list_periods(const struct reduce *r, uint32_t *period)
 
 	for (uint32_t i = 0; i <= NAMES_MAX && n < PERIODS_MAX; i++) {
 		const struct name_stat *s = &r->stat[i];
-		bool new = s->count >= 3 && s->gcd > 1 && s->gcd <= LAYERS_MAX;
+		bool new = s->count >= 3 && s->votes && s->spacing > 1 &&
+			   s->spacing <= LAYERS_MAX;
 
 		for (uint32_t k = 0; k < n; k++)
-			new = new &&period[k] != s->gcd;
+			new = new &&period[k] != s->spacing;
 		if (new)
-			period[n++] = s->gcd;
+			period[n++] = s->spacing;
 	}
 	return n;
 }
@@ -168,6 +166,34 @@ uint32_t reduce_learn_layers(struct reduce *r)
 	return best;
 }
 
+/* Count how often each name returns after whole steps.  Stretches in order. */
+static void count_returns(struct reduce *r)
+{
+	uint32_t k = 0, g = 0;
+
+	for (uint32_t i = 0; i < NAMES_MAX; i++)
+		r->stat[i].count = 0;
+	for (uint32_t i = 0; i < r->n && k < r->stretches; i++) {
+		struct name_stat *s = &r->stat[r->ev[i].name];
+
+		if (r->owner[i])
+			continue;
+		while (k >=
+		       r->segment[g].first_stretch + r->segment[g].stretches)
+			g++;
+		if (s->count && s->segment == g && s->last != k) {
+			if ((k - s->last) % r->layers == 0)
+				s->hits++;
+			else
+				s->misses++;
+		}
+		s->segment = g;
+		s->last = k;
+		s->count = 1;
+		k += i == r->stretch[k].anchor;
+	}
+}
+
 /* Remember which names come once per step, over windows too. */
 static void mark_names(struct reduce *r)
 {
@@ -175,10 +201,10 @@ static void mark_names(struct reduce *r)
 		const struct name_stat *s = &r->stat[i];
 		struct kernel_name *name;
 
-		if (s->gcd == 0)
+		if (s->hits + s->misses == 0)
 			continue;
 		name = kernel_names_at(r->names, (uint16_t)i);
-		name->marker = s->gcd % r->layers == 0 ? r->layers : 0;
+		name->marker = s->hits >= MARK_HITS * s->misses ? r->layers : 0;
 	}
 }
 
@@ -299,8 +325,9 @@ static void vote_first(struct reduce *r, const struct stretch *s)
 static bool opens_step(const struct reduce *r, const struct segment *g,
 		       uint32_t k, uint32_t since, bool in_phase)
 {
-	if (k == 0 && g->after_replay)
-		return true;
+	/* Otherwise cut by the window's start. */
+	if (k == 0)
+		return g->after_replay;
 	if (r->stretch[g->first_stretch + k].marked)
 		return true;
 	if (in_phase)
@@ -308,10 +335,12 @@ static bool opens_step(const struct reduce *r, const struct segment *g,
 	return g->replay != NO_REPLAY && (g->stretches - k) % r->layers == 0;
 }
 
+/* Fewer anchors than layers after a replay: layers of a speculative decoder, or
+ * the window ends. */
 static bool is_draft(const struct reduce *r, const struct segment *g)
 {
-	return g->after_replay && g->replay != NO_REPLAY &&
-	       g->stretches <= DRAFT_LAYERS_MAX && g->stretches < r->layers;
+	return g->after_replay && g->stretches <= DRAFT_LAYERS_MAX &&
+	       g->stretches < r->layers;
 }
 
 /* Call found() for each stretch that leads up to the first layer of a step. */
@@ -333,12 +362,15 @@ static void bound_segment(struct reduce *r, const struct segment *g,
 	}
 }
 
-/* Steps of a segment in which no first layer could be told. */
+/* Steps of a segment in which no first layer could be told, but for the one
+ * that the window's start cuts. */
 static void count_lost(struct reduce *r, const struct segment *g,
 		       uint32_t bounds)
 {
-	if (r->bounds == bounds && !is_draft(r, g))
-		r->result.bad_steps += g->stretches / r->layers;
+	uint32_t steps = g->stretches / r->layers;
+
+	if (r->bounds == bounds && !is_draft(r, g) && steps)
+		r->result.bad_steps += steps - !g->after_replay;
 }
 
 static void bound_stretch(struct reduce *r, const struct stretch *s)
@@ -348,7 +380,10 @@ static void bound_stretch(struct reduce *r, const struct stretch *s)
 
 void reduce_find_bounds(struct reduce *r)
 {
-	mark_names(r);
+	if (r->stretches) {
+		count_returns(r);
+		mark_names(r);
+	}
 	mark_stretches(r);
 	r->inner_lead = inner_lead(r);
 	for (uint32_t s = 0; s < r->segments; s++)

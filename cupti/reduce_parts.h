@@ -33,6 +33,7 @@ struct replay {
 
 struct known_graph { /* open addressing by id, kept over windows */
 	uint32_t id, kernels, anchors;
+	uint32_t seen; /* replays */
 };
 
 /* Eager events from one anchor, or from the start of a segment, to the next
@@ -52,8 +53,11 @@ struct segment {
 	bool after_replay; /* starts after a replay, not with the window */
 };
 
+/* How a name returns within a segment, counted in anchors. */
 struct name_stat {
-	uint32_t last, segment, gcd, count;
+	uint32_t last, segment, count;
+	uint32_t spacing, votes; /* the most frequent distance, by majority */
+	uint32_t hits, misses;   /* distances that are whole steps, or not */
 };
 
 struct bound { /* where a step begins */

@@ -54,6 +54,7 @@ static void learn(struct reduce *r, const struct replay *p)
 {
 	struct known_graph *g = known(r, p->graph);
 
+	g->seen++;
 	if (p->kernels > g->kernels)
 		g->kernels = p->kernels;
 	if (p->anchors > g->anchors)
@@ -103,8 +104,9 @@ static enum replay_state judge(struct reduce *r, const struct replay *p,
 		return p->anchors == g->anchors && p->kernels == g->kernels
 			       ? REPLAY_WHOLE
 			       : REPLAY_BROKEN;
-	/* A graph never seen whole, cut by the edge: no piece of a model. */
-	return at_edge && g->anchors ? REPLAY_BROKEN : REPLAY_PIECE;
+	/* Seen once, maybe cut by the edge: do not take it for a piece. */
+	return at_edge && g->anchors && g->seen == 1 ? REPLAY_BROKEN
+						     : REPLAY_PIECE;
 }
 
 void reduce_judge_replays(struct reduce *r)

@@ -1,0 +1,262 @@
+#include "cupti/adapters.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "tests/unit/cupti/check.h"
+#include "wire/record.h"
+
+#define GATING                                                              \
+	"_ZN4vllm3moe10topkGatingILi4ELi128ELi4ELi16ELi32Ei13__nv_bfloat16" \
+	"LNS0_11ScoringFuncE0EEEvPKT5_PKbPfiPT4_PiiiibPKfdSA_"
+#define ALIGN "_ZN4vllm3moe27moe_align_block_size_kernelIiEEvPKT_PiS5_S5_S5_"
+
+/* The driver's answers: a string of sizes behind each handle. */
+static int param_info(void *f, size_t i, size_t *offset, size_t *bytes)
+{
+	const char *sizes = f;
+
+	if (i >= strlen(sizes))
+		return 1;
+	*offset = 8 * i;
+	*bytes = (size_t)(sizes[i] - '0');
+	return 0;
+}
+
+static const struct cuda_api cuda = { .func_param_info = param_info };
+
+static char gating_sizes[] = "8884884441888";
+static char align_sizes[] = "88888444488444";
+
+static int setup(void **state)
+{
+	*state = calloc(1, sizeof(struct functions));
+	return *state == NULL;
+}
+
+static int teardown(void **state)
+{
+	free(*state);
+	return 0;
+}
+
+/* The arguments of a launch of topkGating with 24 rows, k 8, E 128. */
+struct gating_args {
+	uint64_t pointer[3], ids, rest;
+	uint32_t rows, k, first, end;
+	void *params[13];
+};
+
+static void gating_fill(struct gating_args *a)
+{
+	*a = (struct gating_args){ .pointer = { 1, 2, 3 },
+				   .ids = 0x7f0000001000,
+				   .rows = 24,
+				   .k = 8,
+				   .end = 128 };
+	void *params[13] = { &a->pointer[0], &a->pointer[1], &a->pointer[2],
+			     &a->rows,       &a->ids,        &a->rest,
+			     &a->k,          &a->first,      &a->end,
+			     &a->rest,       &a->rest,       &a->rest,
+			     &a->rest };
+
+	memcpy(a->params, params, sizeof(params));
+}
+
+static void arguments_read_before_validation_are_understood_after(void **state)
+{
+	struct functions *t = *state;
+	struct function *f = functions_get(t, gating_sizes, GATING);
+	struct gating_args a;
+	struct moe_launch m;
+	struct launch l;
+
+	gating_fill(&a);
+	launch_capture(&l, t, f, a.params, 7);
+	assert_int_equal(launch_read(t, &l, NULL, &m), -EAGAIN);
+	assert_int_equal(functions_validate(t, &cuda), 1);
+	assert_int_equal(launch_read(t, &l, NULL, &m), 0);
+	assert_int_equal(m.ids, 0x7f0000001000);
+	assert_int_equal(m.rows, 24);
+	assert_int_equal(m.k, 8);
+	assert_int_equal(m.experts, 128);
+	assert_int_equal(m.id_bytes, 4);
+}
+
+static void arguments_read_after_validation_are_the_same(void **state)
+{
+	struct functions *t = *state;
+	struct function *f = functions_get(t, gating_sizes, GATING);
+	struct gating_args a;
+	struct moe_launch m;
+	struct launch l;
+
+	gating_fill(&a);
+	functions_validate(t, &cuda);
+	launch_capture(&l, t, f, a.params, 7);
+	assert_int_equal(l.args, 9);
+	assert_int_equal(launch_read(t, &l, NULL, &m), 0);
+	assert_int_equal(m.rows, 24);
+	assert_int_equal(m.experts, 128);
+}
+
+static void sizes_that_fit_no_row_are_refused(void **state)
+{
+	static char other[] = "88848844";
+	struct functions *t = *state;
+	struct function *f = functions_get(t, other, GATING);
+	struct gating_args a;
+	struct moe_launch m = { .rows = 77 };
+	struct launch l;
+
+	gating_fill(&a);
+	launch_capture(&l, t, f, a.params, 7);
+	functions_validate(t, &cuda);
+	assert_int_equal(f->state, FUNCTION_REFUSED);
+	assert_int_equal(launch_read(t, &l, NULL, &m), -EINVAL);
+	assert_int_equal(m.rows, 77);
+}
+
+static void without_the_drivers_word_nothing_is_believed(void **state)
+{
+	const struct cuda_api old = { 0 };
+	struct functions *t = *state;
+	struct function *f = functions_get(t, gating_sizes, GATING);
+
+	functions_validate(t, &old);
+	assert_int_equal(f->state, FUNCTION_REFUSED);
+}
+
+static void pointers_into_nowhere_fault_nothing(void **state)
+{
+	struct functions *t = *state;
+	struct function *f = functions_get(t, gating_sizes, GATING);
+	long page = 4096;
+	char *map = mmap(NULL, (size_t)(2 * page), PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	/* Three pointers at the end of a page, then nothing. */
+	void **params = (void **)(void *)(map + page) - 3;
+	uint64_t value = 5;
+	struct launch l;
+
+	assert_int_equal(munmap(map + page, (size_t)page), 0);
+	params[0] = params[1] = &value;
+	params[2] = (void *)8;
+	launch_capture(&l, t, f, params, 1);
+	assert_int_equal(l.args, 2);
+	assert_int_equal(l.arg[1], 5);
+	launch_capture(&l, t, f, (void **)16, 1);
+	assert_int_equal(l.args, 0);
+	launch_capture(&l, t, f, NULL, 1);
+	assert_int_equal(l.args, 0);
+	munmap(map, (size_t)page);
+}
+
+static void alignment_kernel_tells_experts_and_k(void **state)
+{
+	static char router[] = "888844488";
+	struct functions *t = *state;
+	struct function *f = functions_get(t, router, "_router_triton_kernel");
+	struct function *g = functions_get(t, align_sizes, ALIGN);
+	struct launch l = { .args = 7, .function = (uint32_t)(f - t->slot) };
+	struct launch align = { .args = 11,
+				.function = (uint32_t)(g - t->slot) };
+	struct moe_launch m;
+
+	functions_validate(t, &cuda);
+	l.arg[3] = 0x1000;
+	l.arg[4] = 12;
+	align.arg[0] = 0x1000;
+	align.arg[5] = 128;
+	align.arg[9] = 96;
+	assert_int_equal(launch_read(t, &l, NULL, &m), 0);
+	assert_int_equal(m.k, 0);
+	assert_int_equal(m.experts, 0);
+	assert_int_equal(launch_read(t, &l, &align, &m), 0);
+	assert_int_equal(m.k, 8);
+	assert_int_equal(m.experts, 128);
+	align.arg[0] = 0x2000; /* of other ids: tells nothing */
+	assert_int_equal(launch_read(t, &l, &align, &m), 0);
+	assert_int_equal(m.experts, 0);
+}
+
+static void impossible_values_are_refused(void **state)
+{
+	struct functions *t = *state;
+	struct function *f = functions_get(t, gating_sizes, GATING);
+	struct gating_args a;
+	struct moe_launch m;
+	struct launch l;
+
+	functions_validate(t, &cuda);
+	gating_fill(&a);
+	a.ids = 0;
+	launch_capture(&l, t, f, a.params, 1);
+	assert_int_equal(launch_read(t, &l, NULL, &m), -EINVAL);
+	gating_fill(&a);
+	a.rows = 0x80000000;
+	launch_capture(&l, t, f, a.params, 1);
+	assert_int_equal(launch_read(t, &l, NULL, &m), -EINVAL);
+	gating_fill(&a);
+	a.end = EXPERTS_MAX + 1;
+	launch_capture(&l, t, f, a.params, 1);
+	assert_int_equal(launch_read(t, &l, NULL, &m), -EINVAL);
+}
+
+static void other_kernels_cost_one_entry_and_no_arguments(void **state)
+{
+	struct functions *t = *state;
+	struct function *f = functions_get(t, gating_sizes, "rms_norm_kernel");
+
+	assert_int_equal(f->state, FUNCTION_PLAIN);
+	assert_ptr_equal(functions_get(t, gating_sizes, "rms_norm_kernel"), f);
+	assert_int_equal(t->count, 1);
+	assert_null(functions_get(t, align_sizes, NULL));
+}
+
+static void full_table_is_counted(void **state)
+{
+	struct functions *t = *state;
+
+	for (uintptr_t i = 1; i <= FUNCTIONS_MAX + 100; i++)
+		functions_get(t, (void *)(i * 64), "kernel");
+	assert_true(t->overflow >= 100);
+	assert_true(t->count <= FUNCTIONS_MAX);
+}
+
+static void index_type_comes_from_the_template_arguments(void **state)
+{
+	(void)state;
+	assert_int_equal(adapter_id_bytes(GATING, "topkGating"), 4);
+	assert_int_equal(
+		adapter_id_bytes("_ZN4vllm3moe7moeTopKILi256ElEEv", "moeTopK"),
+		8);
+	assert_int_equal(
+		adapter_id_bytes("_ZN4vllm3moe25grouped_topk_fused_kernelI13__"
+				 "nv_bfloat16flEEvv",
+				 "grouped_topk_fused_kernel"),
+		8);
+	assert_int_equal(adapter_id_bytes("topkGating", "topkGating"), 4);
+	assert_int_equal(adapter_id_bytes("topkGatingI99999x", "topkGating"),
+			 4);
+	assert_int_equal(adapter_id_bytes("topkGatingIL", "topkGating"), 4);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+		T(arguments_read_before_validation_are_understood_after),
+		T(arguments_read_after_validation_are_the_same),
+		T(sizes_that_fit_no_row_are_refused),
+		T(without_the_drivers_word_nothing_is_believed),
+		T(pointers_into_nowhere_fault_nothing),
+		T(alignment_kernel_tells_experts_and_k),
+		T(impossible_values_are_refused),
+		T(other_kernels_cost_one_entry_and_no_arguments),
+		T(full_table_is_counted),
+		cmocka_unit_test(index_type_comes_from_the_template_arguments),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
