@@ -131,6 +131,8 @@ struct request *engine_take(struct engine *e)
 	for (struct request *q = first; q; q = q->next) {
 		q->tokens = q->pending;
 		q->ended = q->done;
+		/* From here on the engine may list it again. */
+		q->taken = q->next;
 		q->pending = 0;
 		q->listed = false;
 	}

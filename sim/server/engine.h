@@ -23,8 +23,9 @@
 struct request {
 	struct seq seq; /* id, prompt_tokens, max_tokens: set before submit */
 	/* what engine_take hands out */
-	uint32_t tokens; /* new since the last time */
-	bool ended;      /* max_tokens reached, or aborted */
+	uint32_t tokens;       /* new since the last time */
+	bool ended;            /* max_tokens reached, or aborted */
+	struct request *taken; /* the next one that was handed out */
 	/* the engine's own */
 	uint32_t pending;
 	bool done, listed;
@@ -55,7 +56,7 @@ void engine_stats(struct engine *e, struct engine_stats *out);
 /* An eventfd that becomes readable when there are outputs; the caller reads it
  * and then calls engine_take until that returns NULL. */
 int engine_fd(const struct engine *e);
-/* The requests with outputs, linked by next in order of output. */
+/* The requests with outputs, linked by taken in order of output. */
 struct request *engine_take(struct engine *e);
 
 /* Run until engine_stop.  0, or -EIO when the GPU failed. */

@@ -214,7 +214,7 @@ void http_outputs(evutil_socket_t fd, short what, void *arg)
 	if (read(fd, &n, sizeof(n)) < 0)
 		return;
 	for (q = engine_take(h->o.engine); q; q = next) {
-		next = q->next;
+		next = q->taken;
 		r = response_of(q);
 		r->waiting_tokens += q->tokens;
 		if (!r->peer)

@@ -256,8 +256,8 @@ def test_load(s):
                   "--large-prompts", "0.01", "--drain", "20", "--seed", "5")
     check(load["failed"] == 0 and load["dropped"] == 0,
           "no request of the load fails", load)
-    check(load["aborted"] > 10 and load["completed"] > 50 and
-          load["health"] > 5, "the load is mixed as asked", load)
+    check(load["aborted"] >= 3 and load["completed"] >= 20 and
+          load["health"] >= 1, "the load is mixed as asked", load)
     check(poll(10, s.idle), "the server is idle after the load")
     return load
 

@@ -6,40 +6,14 @@
 
 #include <unistd.h>
 
+#include "tests/unit/sim/server_model.h"
 #include "tests/unit/sim/server_test.h"
-
-#define LAYERS 4u
-#define DENSE 1u
-#define EXPERTS 96u
-#define TOP_K 4u
 
 static struct shape shape;
 static struct routing *routing;
 static struct truth *truth;
 static struct runner *runner;
 static char path[] = "/tmp/moetop-truth-XXXXXX";
-
-static void make_shape(void)
-{
-	shape.arch = (struct arch){
-		.experts = EXPERTS,
-		.top_k = TOP_K,
-		.layers = LAYERS + DENSE,
-		.moe_layers = LAYERS,
-		.hidden = 1024,
-		.expert_in = 1024,
-		.expert_inter = 512,
-		.expert_matrices = 3,
-		.shared_experts = 1,
-		.expert_params = 3.0 * 1024 * 512,
-		.expert_bytes = 2 * 3.0 * 1024 * 512,
-		.dense_params = 60e6,
-		.dense_bytes = 120e6,
-		.kv_bytes_per_token = 10240,
-	};
-	shape.vocab = 1000;
-	shape_split(&shape, 2048);
-}
 
 static int open_runner(void **state)
 {
@@ -56,7 +30,7 @@ static int open_runner(void **state)
 	int fd = mkstemp(path);
 
 	(void)state;
-	make_shape();
+	shape = small_shape();
 	if (fd < 0 || close(fd) || truth_open(&truth, path) ||
 	    routing_new(&routing, &ro, LAYERS, EXPERTS, TOP_K, why,
 			sizeof(why)))
