@@ -74,7 +74,7 @@ struct snapshot_hist {
 };
 
 struct snapshot_layer {
-	struct value seconds_per_step;
+	struct value seconds_per_step; /* its block and what leads up to it */
 	struct value expert_seconds_per_step;
 	struct value rows, active_experts, single_row_experts;
 	struct value dram_bytes_per_step;
@@ -188,9 +188,21 @@ void model_free(struct model *m);
 
 /*
  * Fill the computed part of *out (metrics, hists, layers, classes, regime,
- * findings, verdict) from one sample.  arch may be NULL (unknown model), gpu
- * may be NULL (unknown GPU): what depends on them is NO_DATA.  The caller has
- * filled target and health; they are left alone.  Never fails.
+ * findings, verdict) from one sample.
+ *
+ * Rows come from the newest window that had decode steps (measured); they are
+ * stale after 60 s, when the load is no longer what it was in the window, and
+ * when nothing runs.  Without a window they are modelled from the number of
+ * streams.  Shares, S-MBU and the regime always describe the present: from the
+ * window while it holds, else from the present load, the routing skew that the
+ * last window showed, and the step counters.  sigma_KV is known only where
+ * attention takes more than half of a step (its share is an upper bound), since
+ * the length of contexts is not known; eta then leaves it out.  What only
+ * decode steps have (MFU, S-MBU, cost) leaves prompts out.
+ *
+ * arch may be NULL (unknown model), gpu may be NULL (unknown GPU): what depends
+ * on them is NO_DATA.  The caller has filled target and health; they are left
+ * alone.  Never fails.
  */
 void model_update(struct model *m, const struct sample *in,
 		  const struct arch *arch, const struct gpu *gpu,
