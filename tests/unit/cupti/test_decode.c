@@ -1,0 +1,195 @@
+#include "cupti/decode.h"
+
+#include <errno.h>
+
+#include "tests/unit/cupti/check.h"
+
+#define STRIDE 216 /* kernel records are longer than what is read of them */
+
+/* Records behind each other, as cuptiActivityGetNextRecord walks them. */
+static struct {
+	uint8_t bytes[16 * STRIDE];
+	size_t used;
+} buffer;
+
+static int next_record(uint8_t *b, size_t valid, void **record)
+{
+	uint8_t *at = *record ? (uint8_t *)*record + STRIDE : b;
+
+	if (at >= b + valid)
+		return CUPTI_E_MAX_LIMIT_REACHED;
+	*record = at;
+	return CUPTI_OK;
+}
+
+static const struct cupti_api cupti = { .next_record = next_record };
+
+static struct cupti_kernel good(void)
+{
+	return (struct cupti_kernel){
+		.kind = CUPTI_KIND_CONCURRENT_KERNEL,
+		.start = 1000,
+		.end = 1500,
+		.grid = { 1, 1, 1 },
+		.block = { 128, 1, 1 },
+		.name = "fused_moe_kernel",
+		.correlation = 9,
+		.graph_node = 7ull << 32,
+		.graph = 7,
+	};
+}
+
+static void add(const void *record, size_t bytes)
+{
+	memcpy(buffer.bytes + buffer.used, record, bytes);
+	buffer.used += STRIDE;
+}
+
+static int setup(void **state)
+{
+	struct decode *d = calloc(1, sizeof(*d));
+
+	*state = d;
+	buffer.used = 0;
+	if (!d)
+		return 1;
+	d->cupti = &cupti;
+	d->names = kernel_names_new();
+	d->reduce = reduce_new(100, d->names);
+	reduce_begin(d->reduce);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct decode *d = *state;
+
+	reduce_free(d->reduce);
+	kernel_names_free(d->names);
+	free(d);
+	return 0;
+}
+
+static void good_records_are_taken(void **state)
+{
+	struct decode *d = *state;
+	struct cupti_kernel k = good();
+
+	add(&k, sizeof(k));
+	add(&k, sizeof(k));
+	assert_int_equal(decode_buffer(d, buffer.bytes, buffer.used), 0);
+	assert_int_equal(d->kernels, 2);
+	assert_int_equal(d->stride, STRIDE);
+	assert_int_equal(reduce_events(d->reduce), 2);
+}
+
+static void zero_and_inverted_times_are_dropped_and_counted(void **state)
+{
+	struct decode *d = *state;
+	struct cupti_kernel k = good();
+
+	add(&k, sizeof(k));
+	k.start = k.end = 0;
+	add(&k, sizeof(k));
+	k.start = 2000;
+	k.end = 1999;
+	add(&k, sizeof(k));
+	assert_int_equal(decode_buffer(d, buffer.bytes, buffer.used), 0);
+	assert_int_equal(d->kernels, 3);
+	assert_int_equal(d->bad_stamps, 2);
+	assert_int_equal(reduce_events(d->reduce), 1);
+}
+
+static void expect_bad_layout(struct decode *d, const struct cupti_kernel *k)
+{
+	buffer.used = 0;
+	d->bad_layout = d->checked = false;
+	add(k, sizeof(*k));
+	assert_int_equal(decode_buffer(d, buffer.bytes, buffer.used), -EPROTO);
+	assert_true(d->bad_layout);
+	assert_int_equal(reduce_events(d->reduce), 0);
+}
+
+static void first_record_of_another_layout_is_found_out(void **state)
+{
+	struct decode *d = *state;
+	struct cupti_kernel k = good();
+
+	k.name = NULL;
+	expect_bad_layout(d, &k);
+	k.name = (const char *)16; /* must not be touched */
+	expect_bad_layout(d, &k);
+	k = good();
+	k.grid[1] = 0;
+	expect_bad_layout(d, &k);
+	k = good();
+	k.block[0] = 100000;
+	expect_bad_layout(d, &k);
+	k = good();
+	k.start = 1501;
+	expect_bad_layout(d, &k);
+}
+
+static void copies_to_the_host_keep_their_times(void **state)
+{
+	struct decode *d = *state;
+	struct cupti_memcpy m = { .kind = CUPTI_KIND_MEMCPY,
+				  .copy_kind = CUPTI_COPY_DTOH,
+				  .start = 10,
+				  .end = 20,
+				  .correlation = 3 };
+
+	add(&m, sizeof(m));
+	m.copy_kind = 1;
+	add(&m, sizeof(m));
+	m.copy_kind = CUPTI_COPY_DTOH;
+	m.start = 0;
+	add(&m, sizeof(m));
+	assert_int_equal(decode_buffer(d, buffer.bytes, buffer.used), 0);
+	assert_int_equal(d->copies, 1);
+	assert_int_equal(d->copy[0].correlation, 3);
+	assert_int_equal(d->copy[0].end, 20);
+	decode_begin(d);
+	assert_int_equal(d->copies, 0);
+}
+
+static void unknown_kinds_are_passed_over(void **state)
+{
+	struct decode *d = *state;
+	const uint32_t kinds[] = { 0, 5, 51, 0xffffffff };
+
+	for (size_t i = 0; i < 4; i++)
+		add(&kinds[i], sizeof(kinds[i]));
+	assert_int_equal(decode_buffer(d, buffer.bytes, buffer.used), 0);
+	assert_int_equal(d->kernels, 0);
+}
+
+static void records_beyond_the_table_are_counted(void **state)
+{
+	struct decode *d = *state;
+	struct cupti_kernel k = good();
+
+	for (int i = 0; i < 120; i += 10) {
+		buffer.used = 0;
+		for (int n = 0; n < 10; n++)
+			add(&k, sizeof(k));
+		decode_buffer(d, buffer.bytes, buffer.used);
+	}
+	assert_int_equal(d->kernels, 120);
+	assert_int_equal(d->no_room, 20);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+		T(good_records_are_taken),
+		T(zero_and_inverted_times_are_dropped_and_counted),
+		T(first_record_of_another_layout_is_found_out),
+		T(copies_to_the_host_keep_their_times),
+		T(unknown_kinds_are_passed_over),
+		T(records_beyond_the_table_are_counted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
