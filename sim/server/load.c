@@ -336,6 +336,9 @@ static void on_end(struct load *l, struct user *u, uint64_t now)
 		close_user(u);
 	u->reused = true;
 	finish(l, u, now);
+	/* Do not hammer a server that refuses us. */
+	if (!good)
+		u->due_ns += RETRY_NS;
 }
 
 /* The server closed the connection, or it broke. */

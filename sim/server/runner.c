@@ -66,26 +66,29 @@ static void copy_input(struct runner *r, const struct sched_step *step,
 {
 	size_t bytes = sizeof(struct device_input) +
 		       step->tokens * sizeof(struct device_token);
-	const int32_t real = (int32_t)step->tokens;
 
 	fill_input(r, step, rows);
+	r->real_rows = (int32_t)step->tokens;
 	RUNNER_CALL(r, cuMemcpyHtoDAsync_v2, r->mem.input, r->input, bytes,
 		    r->stream);
 	RUNNER_CALL(r, cuMemcpyHtoDAsync_v2, r->mem.padding, r->padding, rows,
 		    r->stream);
-	RUNNER_CALL(r, cuMemcpyHtoDAsync_v2, r->mem.real_rows, &real,
-		    sizeof(real), r->stream);
+	RUNNER_CALL(r, cuMemcpyHtoDAsync_v2, r->mem.real_rows, &r->real_rows,
+		    sizeof(r->real_rows), r->stream);
 }
 
 static const struct runner_graph *graph_for(const struct runner *r,
 					    const struct sched_step *step)
 {
-	if (step->prefill)
+	unsigned size;
+
+	if (step->prefill || !r->graphs)
 		return NULL;
 	/* Largest first, as they were captured. */
-	for (unsigned i = r->graphs; i > 0; i--)
-		if (r->graph[i - 1].size >= step->tokens)
-			return &r->graph[i - 1];
+	size = sched_graph_pad(step->tokens, r->graph[0].size);
+	for (unsigned i = 0; size && i < r->graphs; i++)
+		if (r->graph[i].size == size)
+			return &r->graph[i];
 	return NULL;
 }
 

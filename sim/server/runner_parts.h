@@ -34,6 +34,7 @@ struct runner {
 	struct runner_memory mem;
 	uint8_t *input; /* host copy of struct device_input and its tokens */
 	uint8_t *padding;
+	int32_t real_rows;
 	int32_t *sampled;
 	struct runner_graph graph[GRAPH_SIZES_MAX];
 	unsigned graphs;

@@ -216,6 +216,15 @@ def test_head_comes_first(s):
             first += more
 
 
+def test_pipelining(s):
+    fields = {"prompt": "x", "max_tokens": 3, "stream": True,
+              "ignore_eos": True}
+    with s.connect() as c, c.makefile("rb") as f:
+        c.sendall(2 * request_bytes("/v1/completions", fields))
+        got = [len(read_chunks(f)[1]) for _ in range(2)]
+    check(got == [4, 4], "a request sent ahead waits for its turn", got)
+
+
 def test_http_1_0(s):
     with s.connect() as c, c.makefile("rb") as f:
         c.sendall(request_bytes("/v1/completions", {
@@ -270,7 +279,7 @@ def check_counts(s, load, before):
               f"{before} {after} {load}")
     # What was on its way to a client that had just left counts for the server.
     extra = after["events"] - before["events"] - load["events"]
-    check(0 <= extra <= 3 * load["aborted"], "and on events",
+    check(0 <= extra <= 10 * load["aborted"], "and on events",
           f"{extra} {load}")
     check(after["started"] == after["completed"] + after["aborted"],
           "every request ended", after)
@@ -312,7 +321,8 @@ def check_in_flight(s):
     check(rows and all(0 <= w <= n for _, n, w in rows) and
           rows[-1][1:] == (0, 0), "in flight is never negative and ends at 0",
           rows[-1:])
-    check(max(n for _, n, _ in rows) >= 50, "50 users were in flight")
+    check(40 <= max(n for _, n, _ in rows) <= 50,
+          "most of 50 users were in flight at once")
     check(all(abs(a[1] - b[1]) <= 1 for a, b in zip(rows, rows[1:])),
           "it changes by one")
 
@@ -368,6 +378,7 @@ def main():
         test_whole(s)
         test_stream(s)
         test_head_comes_first(s)
+        test_pipelining(s)
         test_http_1_0(s)
         test_curl(s)
         test_abort_is_noticed(s)
