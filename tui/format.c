@@ -128,7 +128,7 @@ void format_number(char out[NUMBER_TEXT], double v, enum number_form form)
 		scaled(out, v, second_units);
 		break;
 	case NUMBER_MICROS:
-		snprintf(out, NUMBER_TEXT, "%.*f", fabs(v) < 0.99995e-2,
+		snprintf(out, NUMBER_TEXT, "%.*f", fabs(v) < 0.99995e-3,
 			 v * 1e6);
 		break;
 	case NUMBER_BYTES:

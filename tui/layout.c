@@ -6,7 +6,8 @@
 #define REMEDY_ROWS_MIN 18
 #define BOX_ROWS 2
 #define VERDICT_TEXT_MAX 6
-#define TALL_GRAPH 3
+#define TALL_GRAPH 3 /* before tables get more than a few rows */
+#define TALLEST_GRAPH 8
 #define WIDE_COLUMNS 150 /* classes beside layers */
 
 static struct rect take_rows(struct rect *from, int n)
@@ -93,10 +94,11 @@ static void place_history(int *left, int *rows, bool first,
 	rows[PART_HISTORY] += more;
 }
 
-/* Make the graphs taller with rows that nothing else wants. */
-static void grow_graphs(int *left, int *rows, struct overview_layout *out)
+/* Make the graphs taller, all of them alike. */
+static void grow_graphs(int *left, int *rows, int height,
+			struct overview_layout *out)
 {
-	while (out->graph_rows && out->graph_height < TALL_GRAPH &&
+	while (out->graph_rows && out->graph_height < height &&
 	       grant_whole(left, out->graph_rows)) {
 		out->graph_height++;
 		rows[PART_HISTORY] += out->graph_rows;
@@ -137,10 +139,11 @@ static void hand_out(int left, const struct overview_needs *needs, bool wide,
 	rows[PART_STRIPS] = grant_section(&left, 1, needs->strips);
 	int table = table_rows(needs, wide);
 	rows[PART_LAYERS] = grant_section(&left, 3, table < 9 ? table : 9);
-	grow_graphs(&left, rows, out);
+	grow_graphs(&left, rows, TALL_GRAPH, out);
 	if (rows[PART_LAYERS])
 		rows[PART_LAYERS] +=
 			grant(&left, table + 1 - rows[PART_LAYERS]);
+	grow_graphs(&left, rows, TALLEST_GRAPH, out);
 }
 
 void layout_overview(struct rect body, const struct overview_needs *needs,

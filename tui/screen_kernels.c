@@ -1,6 +1,10 @@
+#include "tui/overview.h"
 #include "tui/screen.h"
 #include "tui/tables.h"
 #include "tui/widgets.h"
+
+/* Screens this tall show the step above the table. */
+#define STEP_ROWS_MIN 14
 
 static void kernels_draw(struct view *v, struct rect body)
 {
@@ -12,6 +16,11 @@ static void kernels_draw(struct view *v, struct rect body)
 			  "no kernel has been seen yet: they come with the "
 			  "first kernel window");
 		return;
+	}
+	if (body.h >= STEP_ROWS_MIN) {
+		overview_step(v, (struct rect){ body.x, body.y, body.w, 2 });
+		body.y += 3;
+		body.h -= 3;
 	}
 	class_table(&v->shot, &o, &t);
 	t.first = screen_first(v, t.rows, table_shown(&t, body.h));

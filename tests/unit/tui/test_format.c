@@ -51,6 +51,7 @@ static const struct {
 	{ 7200, NUMBER_SECONDS, "2.00 h" },
 	{ 178.24e-6, NUMBER_MICROS, "178.2" },
 	{ 0.0121, NUMBER_MICROS, "12100" },
+	{ 999.96e-6, NUMBER_MICROS, "1000" },
 	{ 1.17e9, NUMBER_BYTES, "1.17 GB" },
 	{ 999.9e6, NUMBER_BYTES, "1.00 GB" },
 	{ 512, NUMBER_BYTES, "512 B" },
