@@ -1,0 +1,144 @@
+#include "agent/budget.h"
+
+#include <math.h>
+
+#include "tests/unit/agent/check.h"
+
+#define S 1000000000ull
+
+static int setup(void **state)
+{
+	*state = calloc(1, sizeof(struct budget));
+	return *state == NULL;
+}
+
+static int teardown(void **state)
+{
+	free(*state);
+	return 0;
+}
+
+/* n steps of 10 ms, plus or minus spread, times factor. */
+static void steps(struct budget *b, uint32_t graph, int n, double factor,
+		  double spread, bool window)
+{
+	for (int i = 0; i < n; i++) {
+		double ns = 1e7 * factor * (1 + (i % 2 ? spread : -spread));
+
+		budget_step(b, graph, (uint64_t)ns, window);
+	}
+}
+
+static void slowdown_is_the_ratio_of_sums(void **state)
+{
+	struct budget *b = *state;
+	double ratio = -1;
+
+	steps(b, 3, 100, 1.0, 0.01, false);
+	steps(b, 3, 100, 1.3, 0.01, true);
+	steps(b, 9, 100, 2.0, 0.01, false);
+	steps(b, 9, 100, 2.0, 0.01, true);
+	assert_true(budget_slowdown(b, &ratio));
+	/* 100 x 3 ms more on top of 100 x 10 + 100 x 20 ms. */
+	assert_true(fabs(ratio - 0.1) < 1e-3);
+}
+
+static void noise_is_no_slowdown(void **state)
+{
+	struct budget *b = *state;
+	double ratio = -1;
+
+	steps(b, 3, 20, 1.0, 0.3, false);
+	steps(b, 3, 20, 1.05, 0.3, true);
+	assert_true(budget_slowdown(b, &ratio));
+	assert_true(ratio == 0);
+}
+
+static void faster_windows_are_no_gain(void **state)
+{
+	struct budget *b = *state;
+	double ratio = -1;
+
+	steps(b, 3, 100, 1.0, 0.01, false);
+	steps(b, 3, 100, 0.5, 0.01, true);
+	assert_true(budget_slowdown(b, &ratio));
+	assert_true(ratio == 0);
+}
+
+static void few_steps_say_nothing(void **state)
+{
+	struct budget *b = *state;
+	double ratio = 7;
+
+	steps(b, 3, 100, 1.0, 0.01, false);
+	steps(b, 3, 7, 1.3, 0.01, true);
+	steps(b, 4, 100, 1.3, 0.01, true); /* never outside */
+	assert_false(budget_slowdown(b, &ratio));
+	assert_true(ratio == 7);
+}
+
+static void the_past_fades(void **state)
+{
+	struct budget *b = *state;
+	double ratio;
+
+	steps(b, 3, 64, 1.0, 0.01, false);
+	steps(b, 3, 64, 1.5, 0.01, true);
+	for (int i = 0; i < 3; i++)
+		budget_age(b);
+	assert_true(budget_slowdown(b, &ratio));
+	assert_true(fabs(ratio - 0.5) < 1e-2);
+	for (int i = 0; i < 4; i++)
+		budget_age(b);
+	assert_false(budget_slowdown(b, &ratio));
+}
+
+static void overhead_adds_windows_callbacks_and_threads(void **state)
+{
+	struct budget *b = *state;
+	struct budget_mark now = { .time_ns = 20 * S,
+				   .window_ns = S,
+				   .callback_ns = S / 100,
+				   .cpu_ns = S / 10 };
+
+	steps(b, 3, 100, 1.0, 0.001, false);
+	steps(b, 3, 100, 1.1, 0.001, true);
+	/* (0.1 x 1 s + 10 ms + 100 ms / 4) / 20 s */
+	assert_in_range(budget_overhead_ppm(b, &now, 4), 6700, 6800);
+}
+
+static void unknown_slowdown_is_said_to_be_unknown(void **state)
+{
+	struct budget *b = *state;
+	struct budget_mark now = { .time_ns = 20 * S, .callback_ns = S / 100 };
+
+	assert_int_equal(budget_overhead_ppm(b, &now, 1), 500);
+	now.window_ns = S;
+	assert_int_equal(budget_overhead_ppm(b, &now, 1), BUDGET_UNKNOWN);
+}
+
+static void start_up_is_not_taken_for_the_rule(void **state)
+{
+	struct budget *b = *state;
+	struct budget_mark now = { .time_ns = S, .callback_ns = S / 100 };
+
+	/* One second after the start: as if 20 s had passed. */
+	assert_int_equal(budget_overhead_ppm(b, &now, 1), 500);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+		T(slowdown_is_the_ratio_of_sums),
+		T(noise_is_no_slowdown),
+		T(faster_windows_are_no_gain),
+		T(few_steps_say_nothing),
+		T(the_past_fades),
+		T(overhead_adds_windows_callbacks_and_threads),
+		T(unknown_slowdown_is_said_to_be_unknown),
+		T(start_up_is_not_taken_for_the_rule),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
