@@ -6,6 +6,8 @@
 #define TAU_S 4.0
 #define DWELL_S 2.0
 #define BLIND_S 30.0
+#define NEAR_SIDE_ENTER 0.5
+#define NEAR_SIDE_LEAVE 0.48
 #define JUMP_RATIO 3.0
 #define JUMPS_TO_RESTART 2u
 #define ERRORS_AWAY 2.0
@@ -58,6 +60,8 @@ static void smooth(struct regime_state *s, const struct regime_evidence *e)
 		s->sum[k] = keep * s->sum[k] + e->weight * x[k];
 	s->weight = keep * s->weight + e->weight;
 	s->active = keep * s->active + e->sampled_active;
+	s->near = smoothed(s, SMOOTH_SINGLE) >
+		  (s->near ? NEAR_SIDE_LEAVE : NEAR_SIDE_ENTER);
 	s->modelled = e->modelled;
 	s->have_shares = e->have_shares;
 }
@@ -145,5 +149,5 @@ enum side regime_side(const struct regime_state *s)
 {
 	if (s->regime != REGIME_VALLEY)
 		return SIDE_NONE;
-	return smoothed(s, SMOOTH_SINGLE) > 0.5 ? SIDE_NEAR : SIDE_FAR;
+	return s->near ? SIDE_NEAR : SIDE_FAR;
 }

@@ -15,8 +15,9 @@
  * smoothed geometrically, so that a burst does not echo.  Smoothing starts anew
  * when B is off by more than 3x in two updates in a row, when the caller says
  * so, and after idle time.  A state lasts at least 2 s, except that idle is
- * taken at once, and that nothing is known after 30 s without evidence.  A change between valley and shared also needs the threshold
- * to be two standard errors away.  In the valley the near side is s1 > 1/2.
+ * taken at once, and that nothing is known after 30 s without evidence.  A
+ * change between valley and shared also needs the threshold to be two standard
+ * errors away.  In the valley the near side is s1 > 1/2, left below 0.48.
  *
  * The thresholds and times are judgement, tested in simulation only: real
  * expert popularity, Poisson batches.
@@ -63,6 +64,7 @@ struct regime_state {
 	unsigned jumps;
 	unsigned long changes;
 	bool modelled, have_shares; /* of the newest evidence */
+	bool near;
 };
 
 /* Take in one interval; returns the regime that now holds. */
