@@ -1,0 +1,277 @@
+#!/usr/bin/env python3
+"""The agent's life: refusals with the real CUPTI, two calls, fork, detach,
+a collector that dies, a profiler that was there first.
+"""
+import glob
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, HERE)
+import ring as R  # noqa: E402
+
+O = os.path.abspath(os.environ.get("O", os.path.join(ROOT, "build")))
+AGENT = f"{O}/libmoetop-agent.so"
+SIM = f"{O}/sim/moetop-sim"
+MODEL = os.path.join(ROOT, "sim/models/qwen3-30b.json")
+
+number, failed = 0, 0
+
+
+def check(good, text, detail=""):
+    global number, failed
+    number += 1
+    failed += not good
+    print(f"{'ok' if good else 'not ok'} {number} - {text}")
+    if not good and detail:
+        print(f"# {detail}")
+    sys.stdout.flush()
+
+
+def skip(text, why):
+    global number
+    number += 1
+    print(f"ok {number} - {text} # SKIP {why}")
+
+
+def real_cupti():
+    """A libcupti of NVIDIA's: the build's own copy, or a toolkit's."""
+    for pattern in (f"{O}/**/libcupti.so.1[0-9]", "/usr/local/cuda*/**/"
+                    "libcupti.so.1[0-9]", "/usr/lib/*/libcupti.so.1[0-9]"):
+        for path in sorted(glob.glob(pattern, recursive=True)):
+            if "/sim/lib/" not in path:
+                return path
+    return None
+
+
+HOST = """
+import ctypes, os, sys, time
+for path in sys.argv[2:]:
+    ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL)
+agent = ctypes.CDLL(sys.argv[1])
+start = time.monotonic()
+assert agent.InitializeInjection() == 1
+assert agent.InitializeInjection() == 1
+assert time.monotonic() - start < 1
+print("up", flush=True)
+for line in sys.stdin:
+    if line == "fork\\n":
+        pid = os.fork()
+        if pid == 0:
+            n = sum("moetop-ring" in os.readlink("/proc/self/fd/" + f)
+                    for f in os.listdir("/proc/self/fd")
+                    if os.path.islink("/proc/self/fd/" + f))
+            os._exit(n)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+
+
+class Host:
+    def __init__(self, *libraries):
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", HOST, AGENT, *libraries],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        self.up = self.process.stdout.readline() == "up\n"
+        return self
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait(10)
+
+
+def disabled(records):
+    return [r for r in records if r.type == R.STATUS
+            and R.STATES[r.state] == "disabled"]
+
+
+def expect_disabled(name, host, reason):
+    ring = R.attach(host.process.pid)
+    records = R.collect(ring, disabled, 10)
+    said = disabled(records)
+    texts = [r.text for r in records if r.type == R.TEXT and r.level == 2]
+    check(host.up, f"{name}: InitializeInjection returns 1, twice, at once")
+    check(said and R.REASONS[said[0].reason] == reason,
+          f"{name}: disabled, reason {reason}",
+          str([R.REASONS[s.reason] for s in said]))
+    check(texts and "disabled" in texts[0], f"{name}: a line says why",
+          str(texts))
+    rings = [f for f in os.listdir(f"/proc/{host.process.pid}/fd")
+             if "moetop-ring" in os.readlink(
+                 f"/proc/{host.process.pid}/fd/{f}")]
+    check(len(rings) == 1, f"{name}: one ring")
+
+
+def test_symbols():
+    out = subprocess.run(["nm", "-D", "--defined-only", AGENT], check=True,
+                         capture_output=True, text=True).stdout
+    names = [line.split()[-1] for line in out.splitlines()]
+    check(names == ["InitializeInjection"],
+          "one symbol is exported: InitializeInjection", str(names))
+    out = subprocess.run(["readelf", "-d", AGENT], check=True,
+                         capture_output=True, text=True).stdout
+    needed = {line.split("[")[1].rstrip("]").split(".so")[0]
+              for line in out.splitlines() if "(NEEDED)" in line}
+    check(needed <= {"libc", "libdl", "libpthread"},
+          "nothing but libc is linked", str(needed))
+
+
+def test_refusals():
+    with Host() as host:
+        expect_disabled("no CUPTI at all", host, "no_cupti")
+        check(host.ask("fork") == "0", "fork's child has no ring")
+    path = real_cupti()
+    if not path:
+        skip("real CUPTI without a driver", "no libcupti of NVIDIA's here")
+        return
+    if os.path.exists("/dev/nvidia0"):
+        skip("real CUPTI without a driver", "this machine has a GPU")
+        return
+    with Host(path) as host:
+        expect_disabled("real CUPTI, no driver", host, "no_driver")
+
+
+class Server:
+    def __init__(self, *options, **env):
+        self.folder = tempfile.TemporaryDirectory()
+        env = dict(os.environ, CUDA_INJECTION64_PATH=AGENT,
+                   MOETOP_PERIOD_MS="1500", **env)
+        self.process = subprocess.Popen(
+            [SIM, "--model", MODEL, "--port", "0", "--duration", "60",
+             "--users", "4", *options], env=env, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL)
+
+    def __enter__(self):
+        return self.process
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(20)
+        self.folder.cleanup()
+
+
+def windows(records):
+    return [r for r in records if r.type == R.WINDOW]
+
+
+def threads(pid):
+    names = []
+    for t in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{t}/comm") as f:
+                names.append(f.read().strip())
+        except OSError:
+            pass
+    return names
+
+
+def wait(condition, deadline_s):
+    end = time.monotonic() + deadline_s
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_detach():
+    with Server() as p:
+        ring = R.attach(p.pid)
+        check(windows(R.collect(ring, windows, 15)), "server: a window opens")
+        check("moetop" in threads(p.pid), "the agent's thread is named moetop")
+        ring.control("detach", 1)
+        last = R.collect(ring, lambda r: any(
+            x.type == R.STATUS and R.STATES[x.state] == "stub" for x in r), 10)
+        check(any(x.type == R.STATUS and R.STATES[x.state] == "stub"
+                  for x in last), "detach ends in the stub state")
+        check(wait(lambda: not any(n.startswith("moetop-rows") or n == "moetop"
+                                   for n in threads(p.pid)), 5),
+              "its threads are gone", str(threads(p.pid)))
+        check(not R.collect(ring, lambda r: bool(r), 1), "the ring is silent")
+        check(p.poll() is None, "the server lives on")
+
+
+def test_quiet():
+    with Server() as p:
+        ring = R.attach(p.pid)
+        check(windows(R.collect(ring, windows, 15)), "a collector, a window")
+        ring.read()
+        # The collector dies: two seconds later nothing is written any more.
+        silent_at = time.monotonic() + 2.6
+        wait(lambda: time.monotonic() > silent_at, 5)
+        ring.read()
+        check(not wait(lambda: bool(ring.read()), 2),
+              "without a collector the agent falls silent")
+        records = R.collect(ring, windows, 10)
+        check(windows(records), "a new collector gets a window")
+
+
+def test_other_client():
+    with Server(MOETOP_SIM_FAULT="subscribe39") as p:
+        ring = R.attach(p.pid)
+        said = disabled(R.collect(ring, disabled, 10))
+        check(said and R.REASONS[said[0].reason] == "other_client",
+              "a profiler that was there first: disabled, other_client")
+        check(p.poll() is None, "the server lives on")
+
+
+def test_record_cap():
+    with Server(MOETOP_RECORD_CAP="20000") as p:
+        ring = R.attach(p.pid)
+        records = R.collect(ring, disabled, 20)
+        said = disabled(records)
+        check(said and R.REASONS[said[0].reason] == "record_cap",
+              "used up records: windows stop, record_cap")
+        ticks = [r for r in R.collect(ring, lambda r: sum(
+            x.type == R.TICK for x in r) > 4, 10) if r.type == R.TICK]
+        check(ticks and ticks[-1].decode_steps > ticks[0].decode_steps,
+              "and the counters go on")
+
+
+def test_zero_stamps():
+    with Server(MOETOP_SIM_FAULT="zero_stamps=5000") as p:
+        ring = R.attach(p.pid)
+        records = R.collect(ring, lambda r: any(
+            x.type == R.TICK and x.bad_stamps > 0 for x in r), 15)
+        ticks = [r for r in records if r.type == R.TICK]
+        check(ticks and ticks[-1].bad_stamps > 0
+              and ticks[-1].records_dropped >= ticks[-1].bad_stamps,
+              "zero timestamps are dropped and counted")
+        check(p.poll() is None, "the server lives on")
+
+
+def test_fatal():
+    with Server(MOETOP_SIM_FAULT="fatal=5000") as p:
+        ring = R.attach(p.pid)
+        said = disabled(R.collect(ring, disabled, 15))
+        check(said and R.REASONS[said[0].reason] == "fatal",
+              "a fatal error of CUPTI: disabled, fatal",
+              str([R.REASONS[s.reason] for s in said]))
+        check(p.poll() is None, "the server lives on")
+
+
+def main():
+    test_symbols()
+    test_refusals()
+    if os.path.exists(SIM):
+        for test in (test_detach, test_quiet, test_other_client,
+                     test_record_cap, test_zero_stamps, test_fatal):
+            test()
+    else:
+        skip("life in a server", f"no simulated server in {O}")
+    print(f"1..{number}")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
