@@ -29,7 +29,11 @@ const char options_usage[] =
 	"1:10,16:10a,512:10\n"
 	"  --prompt-tokens N  --output-tokens N  --think-time S  "
 	"--abort-ratio P\n"
-	"  --scenario NAME|FILE               options from a file\n"
+	"  --scenario NAME|FILE               options from a file: sweep, "
+	"steady-16,\n"
+	"                                     three-users-512, burst-aborts, "
+	"prefill,\n"
+	"                                     long-context\n"
 	"  --truth FILE                       log what really happened\n"
 	"  --duration S                       stop by itself\n"
 	"  --seed N\n";
