@@ -165,7 +165,7 @@ fuzz: ; $(Q)$(MAKE) --no-print-directory CC=$(CLANG) O=$(O)/fuzz \
 	CFLAGS='-O1 -g -fsanitize=fuzzer-no-link $(fuzz_san)' fuzz-programs
 
 # One command, one result.  Plain and sanitized unit tests, then the scripts.
-scripts := tests/lint.t $(wildcard tests/term/*.t tests/e2e/*.t)
+scripts := tests/lint.t tests/fuzz.t $(wildcard tests/term/*.t tests/e2e/*.t)
 test: deps-test
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all unit $(tools)
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) san

@@ -1,0 +1,24 @@
+#!/bin/sh
+# fuzz.t - every fuzzer runs for a moment and finds nothing
+# A longer run: build/fuzz/tests/fuzz/fuzz_NAME -max_total_time=600
+cd "$(dirname "$0")/.." || exit 1
+O=${O:-build}
+T=$(mktemp -d) || exit 1
+trap 'rm -rf "$T"' EXIT
+n=0 bad=0
+for f in "$O"/fuzz/tests/fuzz/fuzz_*; do
+	case $f in *.[od]) continue ;; esac
+	n=$((n + 1)) name=${f##*/}
+	mkdir "$T/$name"
+	if ASAN_OPTIONS=detect_leaks=1 "$f" -max_total_time=3 -timeout=10 \
+		-rss_limit_mb=2048 -artifact_prefix="$T/" "$T/$name" \
+		>"$T/log" 2>&1; then
+		echo "ok $n - $name"
+	else
+		echo "not ok $n - $name"; bad=1
+		tail -30 "$T/log" | sed 's/^/# /'
+	fi
+done
+[ $n -gt 0 ] || { echo "not ok 1 - there are fuzzers"; n=1 bad=1; }
+echo "1..$n"
+exit $bad
