@@ -39,6 +39,7 @@ static void child_start(struct child *c, int (*run)(int ready, int go),
 {
 	struct winsize size = { .ws_col = w, .ws_row = h };
 	int up[2], down[2];
+	char start = 0;
 
 	assert_int_equal(pipe(up), 0);
 	assert_int_equal(pipe(down), 0);
@@ -48,13 +49,15 @@ static void child_start(struct child *c, int (*run)(int ready, int go),
 	if (c->pid == 0) {
 		close(up[0]);
 		close(down[1]);
-		_exit(run(up[1], down[0]));
+		/* Not before the parent has seen the modes. */
+		_exit(read(down[0], &start, 1) == 1 ? run(up[1], down[0]) : 4);
 	}
 	close(up[1]);
 	close(down[0]);
 	c->ready = up[0];
 	c->go = down[1];
 	assert_int_equal(tcgetattr(c->terminal, &c->before), 0);
+	assert_int_equal(write(c->go, &start, 1), 1);
 }
 
 /* Read what the child draws until it says ready; the bytes drawn. */
