@@ -16,14 +16,18 @@ THREAD_LOCAL bool inside;
 THREAD_LOCAL uint32_t turn;
 THREAD_LOCAL enum current current; /* launch between its ENTER and EXIT */
 THREAD_LOCAL struct launch current_launch;
+THREAD_LOCAL uint32_t last_correlation;
 THREAD_LOCAL uint32_t clone_group; /* graph id of the last copied node */
 
 /* ---- launches ------------------------------------------------------------ */
 
+/* A launch through the runtime may call the driver's: the inner one, which has
+ * the better handle, takes over, and both have one correlation id. */
 static void launch_enter(const struct cupti_callback_data *d, void *f,
-			 void *const *params, uint32_t grid_x)
+			 bool stub, void *const *params, uint32_t grid_x)
 {
-	struct function *fn = functions_get(agent.functions, f, d->symbol_name);
+	struct function *fn =
+		functions_get(agent.functions, f, stub, d->symbol_name);
 	int state;
 
 	current = CURRENT_NONE;
@@ -54,21 +58,30 @@ static void launch_kernel(const struct cupti_callback_data *d)
 {
 	const struct cu_launch_kernel_params *p = d->function_params;
 
-	if (d->site == CUPTI_ENTER)
-		launch_enter(d, p->f, p->params, p->grid[0]);
-	else
-		launch_exit();
+	launch_enter(d, p->f, false, p->params, p->grid[0]);
 }
 
 static void launch_kernel_ex(const struct cupti_callback_data *d)
 {
 	const struct cu_launch_kernel_ex_params *p = d->function_params;
 
-	if (d->site == CUPTI_ENTER)
-		launch_enter(d, p->f, p->params,
-			     p->config ? p->config->grid[0] : 0);
-	else
-		launch_exit();
+	launch_enter(d, p->f, false, p->params,
+		     p->config ? p->config->grid[0] : 0);
+}
+
+static void rt_launch_kernel(const struct cupti_callback_data *d, bool stub)
+{
+	const struct rt_launch_kernel_params *p = d->function_params;
+
+	launch_enter(d, p->f, stub, p->params, p->grid[0]);
+}
+
+static void rt_launch_kernel_ex(const struct cupti_callback_data *d)
+{
+	const struct rt_launch_kernel_ex_params *p = d->function_params;
+
+	launch_enter(d, p->f, true, p->params,
+		     p->config ? p->config->grid[0] : 0);
 }
 
 static void graph_launch(const struct cupti_callback_data *d)
@@ -77,8 +90,6 @@ static void graph_launch(const struct cupti_callback_data *d)
 	struct graph_exec *e;
 	uint32_t i, id;
 
-	if (d->site != CUPTI_ENTER)
-		return;
 	i = graph_exec_get(agent.map, p->exec);
 	if (i == UINT32_MAX)
 		return;
@@ -95,11 +106,9 @@ static void graph_launch(const struct cupti_callback_data *d)
 	launch_log_push(agent.log, LAUNCH_GRAPH, agent_now_ns(), i, NULL);
 }
 
-static void driver_call(uint32_t cbid, const struct cupti_callback_data *d)
+static void driver_enter(uint32_t cbid, const struct cupti_callback_data *d,
+			 bool again)
 {
-	if (d->site == CUPTI_ENTER)
-		atomic_fetch_add_explicit(&agent.launches, 1,
-					  memory_order_relaxed);
 	switch (cbid) {
 	case CBID_LAUNCH_KERNEL:
 	case CBID_LAUNCH_KERNEL_PTSZ:
@@ -111,11 +120,58 @@ static void driver_call(uint32_t cbid, const struct cupti_callback_data *d)
 		break;
 	case CBID_GRAPH_LAUNCH:
 	case CBID_GRAPH_LAUNCH_PTSZ:
-		graph_launch(d);
+		if (!again)
+			graph_launch(d);
 		break;
 	default:
 		break;
 	}
+}
+
+static void runtime_enter(uint32_t cbid, const struct cupti_callback_data *d,
+			  bool again)
+{
+	switch (cbid) {
+	case CBID_RT_LAUNCH_KERNEL:
+	case CBID_RT_LAUNCH_KERNEL_PTSZ:
+		rt_launch_kernel(d, true);
+		break;
+	case CBID_RT_LAUNCH_KERNEL_13:
+	case CBID_RT_LAUNCH_KERNEL_13_PTSZ:
+		rt_launch_kernel(d, false);
+		break;
+	case CBID_RT_LAUNCH_KERNEL_EX:
+	case CBID_RT_LAUNCH_KERNEL_EX_PTSZ:
+		rt_launch_kernel_ex(d);
+		break;
+	case CBID_RT_GRAPH_LAUNCH:
+	case CBID_RT_GRAPH_LAUNCH_PTSZ:
+		if (!again)
+			graph_launch(d);
+		break;
+	default:
+		break;
+	}
+}
+
+static void call(int domain, uint32_t cbid, const struct cupti_callback_data *d)
+{
+	bool again = d->correlation == last_correlation;
+
+	if (d->site != CUPTI_ENTER) {
+		launch_exit();
+		return;
+	}
+	if (!d->function_params)
+		return;
+	last_correlation = d->correlation;
+	if (!again)
+		atomic_fetch_add_explicit(&agent.launches, 1,
+					  memory_order_relaxed);
+	if (domain == CUPTI_DOMAIN_DRIVER)
+		driver_enter(cbid, d, again);
+	else
+		runtime_enter(cbid, d, again);
 }
 
 /* ---- graphs --------------------------------------------------------------- */
@@ -222,8 +278,8 @@ static void resource(uint32_t cbid, const struct cupti_resource_data *d)
 
 static void body(int domain, uint32_t cbid, const void *data)
 {
-	if (domain == CUPTI_DOMAIN_DRIVER)
-		driver_call(cbid, data);
+	if (domain == CUPTI_DOMAIN_DRIVER || domain == CUPTI_DOMAIN_RUNTIME)
+		call(domain, cbid, data);
 	else if (domain == CUPTI_DOMAIN_RESOURCE)
 		resource(cbid, data);
 	else if (domain == CUPTI_DOMAIN_STATE && cbid == CBID_STATE_FATAL_ERROR)
@@ -284,19 +340,28 @@ void callback_buffer_completed(void *context, uint32_t stream, uint8_t *buffer,
 static const struct {
 	int domain;
 	uint32_t cbid;
+	bool optional; /* not in every version */
 } wanted[] = {
-	{ CUPTI_DOMAIN_DRIVER, CBID_LAUNCH_KERNEL },
-	{ CUPTI_DOMAIN_DRIVER, CBID_LAUNCH_KERNEL_PTSZ },
-	{ CUPTI_DOMAIN_DRIVER, CBID_LAUNCH_KERNEL_EX },
-	{ CUPTI_DOMAIN_DRIVER, CBID_LAUNCH_KERNEL_EX_PTSZ },
-	{ CUPTI_DOMAIN_DRIVER, CBID_GRAPH_LAUNCH },
-	{ CUPTI_DOMAIN_DRIVER, CBID_GRAPH_LAUNCH_PTSZ },
-	{ CUPTI_DOMAIN_RESOURCE, CBID_RES_GRAPHNODE_CREATED },
-	{ CUPTI_DOMAIN_RESOURCE, CBID_RES_GRAPHNODE_CLONED },
-	{ CUPTI_DOMAIN_RESOURCE, CBID_RES_GRAPHEXEC_CREATED },
-	{ CUPTI_DOMAIN_RESOURCE, CBID_RES_GRAPHEXEC_DESTROY },
-	{ CUPTI_DOMAIN_RESOURCE, CBID_RES_GRAPH_DESTROY },
-	{ CUPTI_DOMAIN_STATE, CBID_STATE_FATAL_ERROR },
+	{ CUPTI_DOMAIN_DRIVER, CBID_LAUNCH_KERNEL, false },
+	{ CUPTI_DOMAIN_DRIVER, CBID_LAUNCH_KERNEL_PTSZ, false },
+	{ CUPTI_DOMAIN_DRIVER, CBID_LAUNCH_KERNEL_EX, false },
+	{ CUPTI_DOMAIN_DRIVER, CBID_LAUNCH_KERNEL_EX_PTSZ, false },
+	{ CUPTI_DOMAIN_DRIVER, CBID_GRAPH_LAUNCH, false },
+	{ CUPTI_DOMAIN_DRIVER, CBID_GRAPH_LAUNCH_PTSZ, false },
+	{ CUPTI_DOMAIN_RUNTIME, CBID_RT_LAUNCH_KERNEL, true },
+	{ CUPTI_DOMAIN_RUNTIME, CBID_RT_LAUNCH_KERNEL_PTSZ, true },
+	{ CUPTI_DOMAIN_RUNTIME, CBID_RT_LAUNCH_KERNEL_EX, true },
+	{ CUPTI_DOMAIN_RUNTIME, CBID_RT_LAUNCH_KERNEL_EX_PTSZ, true },
+	{ CUPTI_DOMAIN_RUNTIME, CBID_RT_LAUNCH_KERNEL_13, true },
+	{ CUPTI_DOMAIN_RUNTIME, CBID_RT_LAUNCH_KERNEL_13_PTSZ, true },
+	{ CUPTI_DOMAIN_RUNTIME, CBID_RT_GRAPH_LAUNCH, true },
+	{ CUPTI_DOMAIN_RUNTIME, CBID_RT_GRAPH_LAUNCH_PTSZ, true },
+	{ CUPTI_DOMAIN_RESOURCE, CBID_RES_GRAPHNODE_CREATED, false },
+	{ CUPTI_DOMAIN_RESOURCE, CBID_RES_GRAPHNODE_CLONED, false },
+	{ CUPTI_DOMAIN_RESOURCE, CBID_RES_GRAPHEXEC_CREATED, false },
+	{ CUPTI_DOMAIN_RESOURCE, CBID_RES_GRAPHEXEC_DESTROY, false },
+	{ CUPTI_DOMAIN_RESOURCE, CBID_RES_GRAPH_DESTROY, true },
+	{ CUPTI_DOMAIN_STATE, CBID_STATE_FATAL_ERROR, false },
 };
 
 int callbacks_enable(bool on)
@@ -307,7 +372,7 @@ int callbacks_enable(bool on)
 		int err = agent.cupti.enable_callback(
 			on, agent.subscriber, wanted[i].domain, wanted[i].cbid);
 
-		if (err && !first)
+		if (err && !first && !wanted[i].optional)
 			first = err;
 	}
 	return first;

@@ -202,24 +202,25 @@ static uint64_t own_cpu_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* What needs a context that only the host can name. */
-static void meet_device(void)
+/* Make the host's context current in this thread: true once it is. */
+static bool meet_device(void)
 {
 	static void *known;
 	void *context = atomic_load(&agent.context);
 	int mode = CUDA_CAPTURE_RELAXED, device = 0;
 
 	if (!agent.has_cuda || !context || context == known)
-		return;
-	known = context;
+		return known != NULL;
 	if (agent.cuda.exchange_capture_mode)
 		agent.cuda.exchange_capture_mode(&mode);
 	if (agent.cuda.ctx_set_current(context) ||
 	    agent.cuda.ctx_get_device(&device))
-		return;
+		return known != NULL;
+	known = context;
 	agent.device = (uint32_t)device;
 	agent.cuda.device_name(agent.device_name,
 			       (int)sizeof(agent.device_name) - 1, device);
+	return true;
 }
 
 static void account(uint64_t now_ns)
@@ -274,10 +275,8 @@ static void open_if_due(uint64_t now_ns, bool collector)
 
 static void step(uint64_t now_ns, bool collector)
 {
-	if (agent.has_cuda) {
-		meet_device();
+	if (meet_device())
 		functions_validate(agent.functions, &agent.cuda);
-	}
 	activity_drain();
 	if (atomic_load(&agent.fatal))
 		agent_disable(REASON_FATAL, 0);

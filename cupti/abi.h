@@ -122,6 +122,17 @@ enum { /* driver cbids */
        CBID_STREAM_END_CAPTURE_PTSZ = 498,
 };
 
+enum { /* runtime cbids: what torch and CUDA C++ launch through */
+       CBID_RT_LAUNCH_KERNEL = 211,
+       CBID_RT_LAUNCH_KERNEL_PTSZ = 214,
+       CBID_RT_LAUNCH_KERNEL_EX = 430,
+       CBID_RT_LAUNCH_KERNEL_EX_PTSZ = 431,
+       CBID_RT_LAUNCH_KERNEL_13 = 505, /* takes a CUkernel, no host stub */
+       CBID_RT_LAUNCH_KERNEL_13_PTSZ = 506,
+       CBID_RT_GRAPH_LAUNCH = 311,
+       CBID_RT_GRAPH_LAUNCH_PTSZ = 312,
+};
+
 enum { /* CUpti_CallbackIdResource */
        CBID_RES_CONTEXT_CREATED = 1,
        CBID_RES_GRAPH_CREATED = 9,
@@ -192,7 +203,21 @@ struct cu_launch_kernel_ex_params {
 	void **extra;
 };
 
-struct cu_graph_launch_params {
+/* cudaLaunchKernel and cudaLaunchKernelExC (generated_cuda_runtime_api_meta.h);
+ * their configuration begins with the grid, as CUlaunchConfig does. */
+struct rt_launch_kernel_params {
+	void *f; /* host stub, or CUkernel from 13.0 on */
+	unsigned grid[3], block[3];
+	void **params;
+};
+
+struct rt_launch_kernel_ex_params {
+	const struct cu_launch_config *config;
+	void *f;
+	void **params;
+};
+
+struct cu_graph_launch_params { /* the same for cudaGraphLaunch */
 	void *exec;
 	void *stream;
 };

@@ -91,7 +91,7 @@ static void describe(struct functions *t, struct function *f, const char *name)
 	atomic_fetch_add_explicit(&t->pending, 1, memory_order_release);
 }
 
-struct function *functions_get(struct functions *t, void *handle,
+struct function *functions_get(struct functions *t, void *handle, bool stub,
 			       const char *name)
 {
 	size_t i = hash_handle(handle);
@@ -114,6 +114,7 @@ struct function *functions_get(struct functions *t, void *handle,
 			continue;
 		}
 		atomic_fetch_add_explicit(&t->count, 1, memory_order_relaxed);
+		f->stub = stub;
 		describe(t, f, name);
 		return f;
 	}
@@ -187,6 +188,20 @@ static uint8_t param_bytes(const struct cuda_api *cuda, void *f, size_t i)
 	return 0;
 }
 
+/* All zero, which fits no adapter, when the driver cannot be asked. */
+static void read_sizes(const struct cuda_api *cuda, const struct function *f,
+		       uint8_t *bytes)
+{
+	void *handle = f->handle;
+
+	memset(bytes, 0, LAUNCH_ARGS);
+	if (f->stub &&
+	    (!cuda->func_by_symbol || cuda->func_by_symbol(&handle, f->handle)))
+		return;
+	for (size_t i = 0; i < LAUNCH_ARGS; i++)
+		bytes[i] = param_bytes(cuda, handle, i);
+}
+
 static bool size_fits(char want, uint8_t bytes)
 {
 	if (want == '?')
@@ -236,8 +251,7 @@ int functions_validate(struct functions *t, const struct cuda_api *cuda)
 		if (atomic_load_explicit(&f->state, memory_order_acquire) !=
 		    FUNCTION_PENDING)
 			continue;
-		for (size_t i = 0; i < LAUNCH_ARGS; i++)
-			bytes[i] = param_bytes(cuda, f->handle, i);
+		read_sizes(cuda, f, bytes);
 		state = choose_adapter(f, bytes);
 		atomic_store_explicit(&f->state, state, memory_order_release);
 		changed++;

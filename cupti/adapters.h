@@ -71,6 +71,7 @@ struct function {
 	uint8_t args;    /* parameters read at a launch */
 	uint8_t id_bytes;
 	bool align;
+	bool stub; /* the handle is libcudart's, not the driver's */
 	uint8_t bytes[LAUNCH_ARGS];
 };
 
@@ -84,9 +85,10 @@ struct functions {
 
 /*
  * The entry of a function, made if new; NULL when the table is full or the
- * name is NULL.  Lock-free, no allocation: for callbacks.
+ * name is NULL.  stub: the handle is a host stub of the CUDA runtime.
+ * Lock-free, no allocation: for callbacks.
  */
-struct function *functions_get(struct functions *t, void *handle,
+struct function *functions_get(struct functions *t, void *handle, bool stub,
 			       const char *name);
 
 /*

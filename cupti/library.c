@@ -194,13 +194,19 @@ int cuda_find(struct cuda_api *api)
 	struct cuda_api found = { 0 };
 	struct search s;
 	void *lib = open_loaded(&s, "libcuda.so");
+	void *runtime;
 	int err;
 
 	if (!lib)
 		return -ENOENT;
 	err = resolve(lib, cuda_symbols,
 		      sizeof(cuda_symbols) / sizeof(cuda_symbols[0]), &found);
-	if (!err)
-		*api = found;
-	return err;
+	if (err)
+		return err;
+	runtime = open_loaded(&s, "libcudart.so");
+	if (runtime)
+		*(void **)&found.func_by_symbol =
+			dlsym(runtime, "cudaGetFuncBySymbol");
+	*api = found;
+	return 0;
 }

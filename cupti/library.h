@@ -55,6 +55,8 @@ struct cuda_api {
 	int (*kernel_param_info)(void *k, size_t i, size_t *offset,
 				 size_t *bytes);
 	int (*func_name)(const char **name, void *f);
+	/* libcudart's, if it is loaded: host stub to CUfunction. */
+	int (*func_by_symbol)(void **f, const void *stub);
 };
 
 enum {

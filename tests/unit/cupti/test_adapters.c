@@ -66,7 +66,7 @@ static void gating_fill(struct gating_args *a)
 static void arguments_read_before_validation_are_understood_after(void **state)
 {
 	struct functions *t = *state;
-	struct function *f = functions_get(t, gating_sizes, GATING);
+	struct function *f = functions_get(t, gating_sizes, false, GATING);
 	struct gating_args a;
 	struct moe_launch m;
 	struct launch l;
@@ -86,7 +86,7 @@ static void arguments_read_before_validation_are_understood_after(void **state)
 static void arguments_read_after_validation_are_the_same(void **state)
 {
 	struct functions *t = *state;
-	struct function *f = functions_get(t, gating_sizes, GATING);
+	struct function *f = functions_get(t, gating_sizes, false, GATING);
 	struct gating_args a;
 	struct moe_launch m;
 	struct launch l;
@@ -104,7 +104,7 @@ static void sizes_that_fit_no_row_are_refused(void **state)
 {
 	static char other[] = "88848844";
 	struct functions *t = *state;
-	struct function *f = functions_get(t, other, GATING);
+	struct function *f = functions_get(t, other, false, GATING);
 	struct gating_args a;
 	struct moe_launch m = { .rows = 77 };
 	struct launch l;
@@ -121,16 +121,42 @@ static void without_the_drivers_word_nothing_is_believed(void **state)
 {
 	const struct cuda_api old = { 0 };
 	struct functions *t = *state;
-	struct function *f = functions_get(t, gating_sizes, GATING);
+	struct function *f = functions_get(t, gating_sizes, false, GATING);
 
 	functions_validate(t, &old);
+	assert_int_equal(f->state, FUNCTION_REFUSED);
+}
+
+static int by_symbol(void **f, const void *stub)
+{
+	*f = gating_sizes;
+	return stub != align_sizes;
+}
+
+static void host_stub_is_resolved_before_the_driver_is_asked(void **state)
+{
+	struct cuda_api runtime = cuda;
+	struct functions *t = *state;
+	struct function *f = functions_get(t, align_sizes, true, GATING);
+
+	runtime.func_by_symbol = by_symbol;
+	functions_validate(t, &runtime);
+	assert_int_equal(f->state, FUNCTION_READY);
+}
+
+static void host_stub_without_a_runtime_is_refused(void **state)
+{
+	struct functions *t = *state;
+	struct function *f = functions_get(t, gating_sizes, true, GATING);
+
+	functions_validate(t, &cuda);
 	assert_int_equal(f->state, FUNCTION_REFUSED);
 }
 
 static void pointers_into_nowhere_fault_nothing(void **state)
 {
 	struct functions *t = *state;
-	struct function *f = functions_get(t, gating_sizes, GATING);
+	struct function *f = functions_get(t, gating_sizes, false, GATING);
 	long page = 4096;
 	char *map = mmap(NULL, (size_t)(2 * page), PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -156,8 +182,9 @@ static void alignment_kernel_tells_experts_and_k(void **state)
 {
 	static char router[] = "888844488";
 	struct functions *t = *state;
-	struct function *f = functions_get(t, router, "_router_triton_kernel");
-	struct function *g = functions_get(t, align_sizes, ALIGN);
+	struct function *f =
+		functions_get(t, router, false, "_router_triton_kernel");
+	struct function *g = functions_get(t, align_sizes, false, ALIGN);
 	struct launch l = { .args = 7, .function = (uint32_t)(f - t->slot) };
 	struct launch align = { .args = 11,
 				.function = (uint32_t)(g - t->slot) };
@@ -183,7 +210,7 @@ static void alignment_kernel_tells_experts_and_k(void **state)
 static void impossible_values_are_refused(void **state)
 {
 	struct functions *t = *state;
-	struct function *f = functions_get(t, gating_sizes, GATING);
+	struct function *f = functions_get(t, gating_sizes, false, GATING);
 	struct gating_args a;
 	struct moe_launch m;
 	struct launch l;
@@ -206,12 +233,14 @@ static void impossible_values_are_refused(void **state)
 static void other_kernels_cost_one_entry_and_no_arguments(void **state)
 {
 	struct functions *t = *state;
-	struct function *f = functions_get(t, gating_sizes, "rms_norm_kernel");
+	struct function *f =
+		functions_get(t, gating_sizes, false, "rms_norm_kernel");
 
 	assert_int_equal(f->state, FUNCTION_PLAIN);
-	assert_ptr_equal(functions_get(t, gating_sizes, "rms_norm_kernel"), f);
+	assert_ptr_equal(
+		functions_get(t, gating_sizes, false, "rms_norm_kernel"), f);
 	assert_int_equal(t->count, 1);
-	assert_null(functions_get(t, align_sizes, NULL));
+	assert_null(functions_get(t, align_sizes, false, NULL));
 }
 
 static void full_table_is_counted(void **state)
@@ -219,7 +248,7 @@ static void full_table_is_counted(void **state)
 	struct functions *t = *state;
 
 	for (uintptr_t i = 1; i <= FUNCTIONS_MAX + 100; i++)
-		functions_get(t, (void *)(i * 64), "kernel");
+		functions_get(t, (void *)(i * 64), false, "kernel");
 	assert_true(t->overflow >= 100);
 	assert_true(t->count <= FUNCTIONS_MAX);
 }
@@ -250,6 +279,8 @@ int main(void)
 		T(arguments_read_after_validation_are_the_same),
 		T(sizes_that_fit_no_row_are_refused),
 		T(without_the_drivers_word_nothing_is_believed),
+		T(host_stub_is_resolved_before_the_driver_is_asked),
+		T(host_stub_without_a_runtime_is_refused),
 		T(pointers_into_nowhere_fault_nothing),
 		T(alignment_kernel_tells_experts_and_k),
 		T(impossible_values_are_refused),

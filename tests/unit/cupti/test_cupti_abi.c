@@ -108,6 +108,18 @@ static void launch_parameters_have_the_known_layout(void **state)
 	     kernelParams);
 	SAME(cu_launch_config, grid, CUlaunchConfig, gridDimX);
 	SAME(cu_launch_config, stream, CUlaunchConfig, hStream);
+	SAME(rt_launch_kernel_params, f, cudaLaunchKernel_v7000_params, func);
+	SAME(rt_launch_kernel_params, grid, cudaLaunchKernel_v7000_params,
+	     gridDim);
+	SAME(rt_launch_kernel_params, params, cudaLaunchKernel_v7000_params,
+	     args);
+	SAME(rt_launch_kernel_ex_params, f, cudaLaunchKernelExC_v11060_params,
+	     func);
+	SAME(rt_launch_kernel_ex_params, params,
+	     cudaLaunchKernelExC_v11060_params, args);
+	SAME(cu_launch_config, grid, cudaLaunchConfig_t, gridDim);
+	SAME(cu_graph_launch_params, exec, cudaGraphLaunch_v10000_params,
+	     graphExec);
 	SAME(cu_graph_launch_params, exec, cuGraphLaunch_params, hGraph);
 	SAME(cu_graph_launch_params, stream, cuGraphLaunch_params, hStream);
 }
@@ -134,6 +146,22 @@ static const struct {
 	{ CBID_GRAPH_LAUNCH_PTSZ, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz },
 	{ CBID_MEMCPY_DTOH_ASYNC,
 	  CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2 },
+	{ CBID_RT_LAUNCH_KERNEL,
+	  CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000 },
+	{ CBID_RT_LAUNCH_KERNEL_PTSZ,
+	  CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_ptsz_v7000 },
+	{ CBID_RT_LAUNCH_KERNEL_EX,
+	  CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060 },
+	{ CBID_RT_LAUNCH_KERNEL_EX_PTSZ,
+	  CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_ptsz_v11060 },
+	{ CBID_RT_GRAPH_LAUNCH,
+	  CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000 },
+	{ CBID_RT_GRAPH_LAUNCH_PTSZ,
+	  CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_ptsz_v10000 },
+#if CUPTI_API_VERSION >= 130000
+	{ CBID_RT_LAUNCH_KERNEL_13,
+	  CUPTI_RUNTIME_TRACE_CBID___cudaLaunchKernel_v13000 },
+#endif
 	{ CBID_RES_GRAPH_DESTROY, CUPTI_CBID_RESOURCE_GRAPH_DESTROY_STARTING },
 	{ CBID_RES_GRAPHNODE_CREATED, CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED },
 	{ CBID_RES_GRAPHEXEC_CREATED, CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED },
