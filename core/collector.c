@@ -63,7 +63,7 @@ int collector_new(struct collector **out, const struct collector_config *config,
 	c->target = config->target;
 	c->context = config->context;
 	c->start_ns = c->sampled_ns = c->looked_ns = now_ns;
-	for (; config->sources[c->n]; c->n++)
+	for (; c->n < COLLECTOR_SOURCES_MAX && config->sources[c->n]; c->n++)
 		c->slots[c->n] = (struct slot){ .ops = config->sources[c->n],
 						.pause_ns = PAUSE_MIN_NS };
 	gethostname(c->host, sizeof(c->host) - 1);
@@ -123,7 +123,7 @@ static void poll_slot(struct slot *s, uint64_t now_ns)
 		return;
 	s->ops->close(s->source);
 	s->source = NULL;
-	s->retry_ns = now_ns;
+	s->retry_ns = now_ns + s->pause_ns;
 	snprintf(s->why, sizeof(s->why), "%s: %s", s->ops->name,
 		 strerror(-err));
 }
@@ -277,6 +277,25 @@ const struct snapshot *collector_snapshot(struct collector *c, uint64_t now_ns,
 	return out;
 }
 
+static void age(struct value *v)
+{
+	if (v->state == VALUE_OK)
+		v->state = VALUE_STALE;
+}
+
+static void age_all(struct snapshot *s)
+{
+	for (unsigned m = 0; m < METRICS; m++)
+		age(&s->metrics[m]);
+	for (unsigned h = 0; h < HISTOGRAMS; h++) {
+		age(&s->hists[h].count);
+		age(&s->hists[h].sum);
+		age(&s->hists[h].p50);
+		age(&s->hists[h].p90);
+		age(&s->hists[h].p99);
+	}
+}
+
 const struct snapshot *collector_gone(struct collector *c, double unix_s)
 {
 	struct snapshot *out = &c->snapshot;
@@ -289,6 +308,7 @@ const struct snapshot *collector_gone(struct collector *c, double unix_s)
 		describe_target(c, out);
 		describe_health(c, out);
 	}
+	age_all(out);
 	out->sequence++;
 	out->time = unix_s;
 	out->health.target_gone = true;

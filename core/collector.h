@@ -45,7 +45,8 @@ const struct snapshot *collector_snapshot(struct collector *c, uint64_t now_ns,
 
 /*
  * The target has ended: closes all sources.  The last snapshot (or an empty
- * one), marked as gone since unix_s; later calls return it unchanged.
+ * one) with its values stale, marked as gone since unix_s; later calls return
+ * it unchanged.
  */
 const struct snapshot *collector_gone(struct collector *c, double unix_s);
 

@@ -290,31 +290,34 @@ static int take_window(struct merge *m, const struct rec_window *r)
 	return 0;
 }
 
+/* Text of a foreign process goes to a terminal: printable ASCII only.  to has
+ * room for bytes + 1. */
+static void copy_text(char *to, const char *from, size_t bytes)
+{
+	size_t i;
+
+	for (i = 0; i < bytes && from[i]; i++)
+		to[i] = from[i] >= ' ' && from[i] <= '~' ? from[i] : '?';
+	to[i] = '\0';
+}
+
 static int take_status(struct merge *m, const struct rec_status *r)
 {
 	if (r->state >= AGENT_STATES || r->reason >= REASONS)
 		return -EBADMSG;
 	m->status = *r;
-	m->status.device_name[sizeof(m->status.device_name) - 1] = '\0';
+	copy_text(m->status.device_name, r->device_name,
+		  sizeof(r->device_name) - 1);
 	m->have_status = true;
 	return 0;
 }
 
-/* Text of a foreign process goes to a terminal: printable ASCII only. */
 static int take_text(struct merge *m, const struct rec_text *r)
 {
 	if (r->level > 2)
 		return -EBADMSG;
-	if (r->level == 0)
-		return 0;
-	for (size_t i = 0; i < TEXT_BYTES; i++) {
-		char c = r->text[i];
-
-		m->text[i] = c == '\0' || (c >= ' ' && c <= '~') ? c : '?';
-		if (!c)
-			break;
-	}
-	m->text[TEXT_BYTES] = '\0';
+	if (r->level > 0)
+		copy_text(m->text, r->text, TEXT_BYTES);
 	return 0;
 }
 

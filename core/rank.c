@@ -39,7 +39,9 @@ static struct ring_control *control(struct rank *k)
 int rank_open(struct rank *k, pid_t pid, const char *path, uint64_t now_ns)
 {
 	struct ring_reader ring;
-	int fd = open(path, O_RDWR | O_CLOEXEC), err;
+	/* whatever hides behind the name by now must not hold us up */
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int err;
 
 	if (fd < 0)
 		return -errno;

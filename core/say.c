@@ -14,9 +14,10 @@ int say(int status, const char *format, ...)
 	va_start(ap, format);
 	vsnprintf(line, sizeof(line), format, ap);
 	va_end(ap);
-	/* what comes from others may hold line ends: one line it stays */
-	for (char *p = line; (p = strpbrk(p, "\r\n"));)
-		*p = ' ';
+	/* names that come from others may hold line ends and worse */
+	for (char *p = line; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			*p = ' ';
 	fprintf(stderr, "moetop: %s\n", line);
 	return status;
 }

@@ -198,6 +198,8 @@ static void a_source_that_breaks_is_closed_and_opened_again(void **state)
 	assert_int_equal(fake.closed, 1);
 	fake.poll_result = 0;
 	collector_tick(collector, 2 * NS_PER_MS);
+	assert_int_equal(fake.opened, 1); /* not in a hurry */
+	collector_tick(collector, 2 * NS_PER_S);
 	assert_int_equal(fake.opened, 2);
 	assert_true(fake.is_open);
 }
@@ -231,6 +233,8 @@ static void a_target_that_ends_leaves_its_last_state(void **state)
 	assert_true(s->health.target_gone);
 	assert_true(s->health.target_gone_seconds == 77);
 	assert_true(s->metrics[METRIC_IN_FLIGHT].v == 7);
+	assert_int_equal(s->metrics[METRIC_IN_FLIGHT].state, VALUE_STALE);
+	assert_int_equal(s->metrics[METRIC_ROWS].state, VALUE_NO_DATA);
 	assert_int_equal(collector_tick(collector, 3 * NS_PER_S), 0);
 	assert_ptr_equal(collector_snapshot(collector, 4 * NS_PER_S, 78), s);
 	assert_int_equal(fake.sampled, 1);

@@ -345,6 +345,12 @@ static void foreign_text_cannot_reach_the_terminal(void **state)
 	give(r);
 	assert_int_equal(strlen(m.text), TEXT_BYTES);
 	assert_memory_equal(m.text, "??aa", 4);
+	r = (struct record){ .type = REC_STATUS };
+	memset(r.status.device_name, '\033', sizeof(r.status.device_name));
+	give(r);
+	assert_int_equal(strlen(m.status.device_name), 47);
+	assert_int_equal(m.status.device_name[0], '?');
+	r = (struct record){ .type = REC_TEXT };
 	r.text.level = 0; /* information does not replace a warning */
 	r.text.text[0] = 'x';
 	give(r);
