@@ -26,6 +26,7 @@
 #include "sim/server/truth.h"
 
 #define STOP_WITHIN_NS (1800 * 1000000ull)
+#define START_NS (20 * 1000000ull) /* how often to see whether we serve yet */
 
 struct sim {
 	struct sim_options o;
@@ -108,7 +109,7 @@ static void *control_run(void *arg)
 		if (serving && s->o.duration_s > 0)
 			end_ns =
 				s->start_ns + (uint64_t)(s->o.duration_s * 1e9);
-		if (wait_second(end_ns)) {
+		if (wait_second(serving ? end_ns : clock_ns() + START_NS)) {
 			if (!atomic_load(&s->serving))
 				_exit(0);
 			break;

@@ -53,8 +53,8 @@ void engine_abort(struct engine *e, struct request *q);
 void engine_stop(struct engine *e);
 void engine_stats(struct engine *e, struct engine_stats *out);
 
-/* An eventfd that becomes readable when there are outputs; the caller reads it
- * and then calls engine_take until that returns NULL. */
+/* An eventfd that becomes readable when there are outputs: read it, then call
+ * engine_take. */
 int engine_fd(const struct engine *e);
 /* The requests with outputs, linked by taken in order of output. */
 struct request *engine_take(struct engine *e);
