@@ -313,7 +313,7 @@ static __always_inline void response_resumed(struct conn *c, __u64 now)
 
 /*
  * Data of a chunk whose kind is open; w->b[at] to w->b[n - 1] are the next
- * bytes of the piece.
+ * bytes of the piece.  The CRLF after the data ends any likeness.
  */
 static __always_inline int response_chunk(struct conn *c, struct reader *r,
 					  const struct http_window *w, __u32 at,
@@ -323,8 +323,6 @@ static __always_inline int response_chunk(struct conn *c, struct reader *r,
 	int kind = HTTP_CHUNK_EVENT;
 	__u64 data = s->left - 2;
 
-	if (n - at > data)
-		n = at + (__u32)data;
 	if (s->flags & HTTP_EVENTS)
 		kind = http_chunk_kind(s, w, at, n);
 	if (kind == HTTP_CHUNK_ALIEN) {

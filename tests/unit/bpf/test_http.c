@@ -100,6 +100,10 @@ static const struct exchange exchanges[] = {
 	  JSON "Content-Length: 3\r\nTransfer-Encoding: chunked, gzip\r\n\r\n"
 	       "abcdef",
 	  ONE_GENERATION, .body_bytes = 6, .status = 200, .closes = true },
+	{ "of two codings the last counts", GEN "\r\n",
+	  JSON "Transfer-Encoding: chunked\r\nTransfer-Encoding: gzip\r\n\r\n"
+	       "abcdef",
+	  ONE_GENERATION, .body_bytes = 6, .status = 200, .closes = true },
 	{ "an event stream makes any path a generation",
 	  "POST /my/own/path HTTP/1.1\r\n\r\n", SSE "9\r\ndata: a\n\n\r\n" END,
 	  ONE_GENERATION, .events = 1, .body_bytes = 9, .status = 200 },
