@@ -212,6 +212,8 @@ static void put_layers(struct text *t, const struct snapshot *s)
 		put_value(t, "single_row_experts", l->single_row_experts);
 		put_value(t, "dram_bytes_per_step", l->dram_bytes_per_step);
 		put_string(t, "backend", l->backend);
+		put_value(t, "before_seconds_per_step",
+			  l->before_seconds_per_step);
 		put_value(t, "expert_seconds_per_step",
 			  l->expert_seconds_per_step);
 		put_value(t, "fragmentation_ratio", l->fragmentation);

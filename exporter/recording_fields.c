@@ -30,6 +30,7 @@
 #define L(kind, name) FIELD(kind, struct snapshot_layer, Moetop__Layer, name)
 static const struct field layer_fields[] = {
 	L(VALUE, seconds_per_step),
+	L(VALUE, before_seconds_per_step),
 	L(VALUE, expert_seconds_per_step),
 	L(VALUE, rows),
 	L(VALUE, active_experts),

@@ -74,12 +74,13 @@ struct snapshot_hist {
 };
 
 struct snapshot_layer {
-	struct value seconds_per_step; /* its block and what leads up to it */
+	struct value seconds_per_step; /* its block: top-k to reduction */
+	struct value before_seconds_per_step; /* norms, attention, router */
 	struct value expert_seconds_per_step;
 	struct value rows, active_experts, single_row_experts;
 	struct value dram_bytes_per_step;
 	struct value fragmentation;
-	struct value share; /* of the time of all MoE layers */
+	struct value share; /* of the time of all blocks */
 	char backend[24];
 };
 

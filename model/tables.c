@@ -16,12 +16,13 @@ static void fill_layer(const struct sample_layer *in, double all_ns, bool stale,
 		       struct snapshot_layer *out)
 {
 	const struct sample_rows *r = &in->rows;
-	double layer_ns = in->block_ns + in->before_ns;
 	struct row_ratios q;
 
 	rows_ratios(r, SOURCE_MEASURED, &q);
 	*out = (struct snapshot_layer){
-		.seconds_per_step = per_step(layer_ns, in->steps, stale),
+		.seconds_per_step = per_step(in->block_ns, in->steps, stale),
+		.before_seconds_per_step =
+			per_step(in->before_ns, in->steps, stale),
 		.expert_seconds_per_step = per_step(
 			in->group_ns[GROUP_OF_EXPERTS], in->steps, stale),
 		.rows = rows_mean(r, r->rows, SOURCE_MEASURED),
@@ -30,7 +31,7 @@ static void fill_layer(const struct sample_layer *in, double all_ns, bool stale,
 		.dram_bytes_per_step =
 			value_ratio(in->dram_bytes, in->steps, SOURCE_INFERRED),
 		.fragmentation = q.fragmentation,
-		.share = value_ratio(layer_ns, all_ns, SOURCE_MEASURED),
+		.share = value_ratio(in->block_ns, all_ns, SOURCE_MEASURED),
 	};
 	memcpy(out->backend, in->backend, sizeof(out->backend));
 	out->backend[sizeof(out->backend) - 1] = '\0';
@@ -56,7 +57,7 @@ static void fill_layers(const struct sample_window *w, bool stale,
 	double all_ns = 0;
 
 	for (unsigned l = 0; l < n; l++)
-		all_ns += w->layers[l].block_ns + w->layers[l].before_ns;
+		all_ns += w->layers[l].block_ns;
 	for (unsigned l = 0; l < n; l++)
 		fill_layer(&w->layers[l], all_ns, stale, &out->layers[l]);
 	out->n_layers = n;

@@ -91,6 +91,7 @@ static inline void snapshot_fill_layers(struct snapshot *s)
 		struct snapshot_layer *l = &s->layers[i];
 
 		l->seconds_per_step = ok(0.0002 + 1e-5 * i, SOURCE_MEASURED);
+		l->before_seconds_per_step = ok(0.00011, SOURCE_MEASURED);
 		l->expert_seconds_per_step = ok(0.00015, SOURCE_MEASURED);
 		l->rows = ok(128, SOURCE_MEASURED);
 		l->active_experts = ok(80 + i, SOURCE_MEASURED);

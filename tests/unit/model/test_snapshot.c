@@ -157,7 +157,9 @@ static void test_tables(void **state)
 	give_window(16, 64, 32);
 	update();
 	assert_int_equal(f->snap.n_layers, 48);
-	assert_true(fabs(f->snap.layers[3].seconds_per_step.v - 163e-6) <
+	assert_true(fabs(f->snap.layers[3].seconds_per_step.v - 123e-6) <
+		    1e-12);
+	assert_true(fabs(f->snap.layers[3].before_seconds_per_step.v - 40e-6) <
 		    1e-12);
 	assert_true(fabs(f->snap.layers[3].expert_seconds_per_step.v - 1e-4) <
 		    1e-12);
