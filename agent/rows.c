@@ -61,6 +61,7 @@ static int count_token(const void *ids, const struct moe_launch *l, size_t row,
 {
 	int64_t seen[64];
 
+	seen[0] = 0;
 	for (uint32_t j = 0; j < l->k; j++) {
 		int64_t id = id_at(ids, l->id_bytes, row * l->k + j);
 

@@ -150,7 +150,8 @@ static uint32_t list_periods(const struct reduce *r, uint32_t *period)
  */
 uint32_t reduce_learn_layers(struct reduce *r)
 {
-	uint32_t period[PERIODS_MAX], n = list_periods(r, period), best = 0;
+	uint32_t period[PERIODS_MAX] = { 0 };
+	uint32_t n = list_periods(r, period), best = 0;
 	double best_ratio = PERIOD_MATCH;
 
 	for (uint32_t k = 0; k < n; k++) {

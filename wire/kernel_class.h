@@ -8,11 +8,11 @@
 
 /* What a class is for, in the economics: where a step's time goes. */
 enum kernel_group {
-	GROUP_EXPERT,	 /* expert GEMMs: the weights that routing selects */
-	GROUP_ROUTE,	 /* router, top-k, alignment, permutation, reduction */
+	GROUP_EXPERT,    /* expert GEMMs: the weights that routing selects */
+	GROUP_ROUTE,     /* router, top-k, alignment, permutation, reduction */
 	GROUP_ATTENTION, /* attention and KV writes */
-	GROUP_DENSE,	 /* everything that reads the same weights each step */
-	GROUP_COMM,	 /* all-reduce, all-to-all */
+	GROUP_DENSE,     /* everything that reads the same weights each step */
+	GROUP_COMM,      /* all-reduce, all-to-all */
 	GROUP_OTHER,
 	GROUPS
 };

@@ -21,19 +21,19 @@
 #define RECORD_BYTES 128
 #define RECORD_VERSION 1
 
-#define LAYERS_MAX 128u	  /* MoE layers of one model */
-#define EXPERTS_MAX 1024u /* routed experts of one layer */
+#define LAYERS_MAX 128u    /* MoE layers of one model */
+#define EXPERTS_MAX 1024u  /* routed experts of one layer */
 #define LAYER_NONE 0xffffu /* kernel time outside every MoE layer */
 
 enum record_type {
 	REC_STATUS = 1, /* agent state; on change and once a second */
-	REC_TICK,	/* cumulative counters, four times a second */
-	REC_WINDOW,	/* one closed window; follows its LAYER and ROWS */
-	REC_LAYER,	/* kernel time of one (window, phase, layer, class) */
-	REC_ROWS,	/* row sums of one (window, phase, layer) */
-	REC_EXPERTS,	/* per-expert row totals, EXPERTS_PER_RECORD each */
-	REC_STEP_ROWS,	/* row sums of one sampled step */
-	REC_TEXT,	/* one line for the log */
+	REC_TICK,       /* cumulative counters, four times a second */
+	REC_WINDOW,     /* one closed window; follows its LAYER and ROWS */
+	REC_LAYER,      /* kernel time of one (window, phase, layer, class) */
+	REC_ROWS,       /* row sums of one (window, phase, layer) */
+	REC_EXPERTS,    /* per-expert row totals, EXPERTS_PER_RECORD each */
+	REC_STEP_ROWS,  /* row sums of one sampled step */
+	REC_TEXT,       /* one line for the log */
 	REC_TYPES
 };
 
@@ -69,26 +69,26 @@ enum agent_reason {
 	REASON_NO_DRIVER,     /* libcuda absent or cuInit failed */
 	REASON_OTHER_CLIENT,  /* CUPTI error 39: a profiler owns CUPTI */
 	REASON_CUPTI_ERROR,   /* any other; detail holds the CUptiResult */
-	REASON_FATAL,	      /* CUPTI_CBID_STATE_FATAL_ERROR: never again */
+	REASON_FATAL,         /* CUPTI_CBID_STATE_FATAL_ERROR: never again */
 	REASON_RECORD_CAP,    /* kernel records of this CUPTI life used up */
-	REASON_BUDGET,	      /* cost passed four times the budget */
+	REASON_BUDGET,        /* cost passed four times the budget */
 	REASON_BAD_RECORDS,   /* start-up sanity test of the layout failed */
 	REASON_RESOURCES,     /* memory, threads or descriptors */
 	REASONS
 };
 
 struct rec_status {
-	__u32 state;  /* enum agent_state */
-	__u32 reason; /* enum agent_reason */
-	__s32 detail; /* CUptiResult or -errno */
+	__u32 state;          /* enum agent_state */
+	__u32 reason;         /* enum agent_reason */
+	__s32 detail;         /* CUptiResult or -errno */
 	__u32 cupti_version;  /* CUPTI_API_VERSION, 130001 */
 	__u32 driver_version; /* cuDriverGetVersion, 13000 */
-	__u32 device;	      /* CUDA ordinal */
-	__u32 graphs;	      /* executable graphs in the map */
+	__u32 device;         /* CUDA ordinal */
+	__u32 graphs;         /* executable graphs in the map */
 	__u32 graph_nodes;    /* kernel nodes in the map */
-	__u32 late;	      /* 1: attached after graphs were captured */
-	__u32 experts;	      /* E seen at the align kernel, 0 unknown */
-	__u32 top_k;	      /* k seen at the top-k kernel, 0 unknown */
+	__u32 late;           /* 1: attached after graphs were captured */
+	__u32 experts;        /* E seen at the align kernel, 0 unknown */
+	__u32 top_k;          /* k seen at the top-k kernel, 0 unknown */
 	__u32 moe_layers;     /* anchors per decode graph, 0 unknown */
 	char device_name[48];
 };
@@ -99,14 +99,14 @@ struct rec_tick {
 	__u64 eager_steps;   /* runs of eager MoE anchors */
 	__u64 padded_tokens; /* captured batch, summed over decode_steps */
 	__u64 eager_tokens;  /* rows of the top-k kernel over eager_steps */
-	__u64 launches;	     /* launch callbacks taken */
+	__u64 launches;      /* launch callbacks taken */
 	__u64 callback_ns;   /* spent in them, sampled and scaled */
 	__u64 agent_cpu_ns;  /* CPU time of the agent's threads */
 	__u64 kernel_records;
 	__u64 records_dropped; /* CUPTI's count, discard buffer, bad stamps */
 	__u32 windows;
 	__u32 overhead_ppm; /* of step time; 0xffffffff unknown */
-	__u64 bad_stamps;   /* zero or inverted timestamps, in records_dropped */
+	__u64 bad_stamps; /* zero or inverted timestamps, in records_dropped */
 };
 
 struct rec_window {
@@ -120,7 +120,7 @@ struct rec_window {
 	__u32 cells_rejected;  /* row samples that failed validation */
 	__u32 cells_lost;      /* (step, layer) cells never sampled */
 	__u32 bad_steps;       /* anchors did not match the layer count */
-	__u32 kernels;	       /* kernel records reduced */
+	__u32 kernels;         /* kernel records reduced */
 };
 
 struct rec_layer {
@@ -131,7 +131,7 @@ struct rec_layer {
 	__u16 part;  /* enum layer_part */
 	__u32 steps; /* steps that this sum covers */
 	__u64 calls;
-	__u64 sum_ns;	/* durations added up */
+	__u64 sum_ns;   /* durations added up */
 	__u64 union_ns; /* time covered: streams may overlap */
 };
 
@@ -147,8 +147,8 @@ struct rec_rows {
 	__u64 single;  /* F1 */
 	__u64 twice;   /* F2 */
 	__u64 sum_squares;
-	__u64 max_rows;	   /* largest expert of each cell, summed */
-	__u64 tokens;	   /* real tokens */
+	__u64 max_rows;    /* largest expert of each cell, summed */
+	__u64 tokens;      /* real tokens */
 	__u64 padded_rows; /* (token, expert) slots marked as padding */
 };
 
@@ -166,7 +166,7 @@ struct rec_step_rows {
 	__u32 window;
 	__u16 phase;
 	__u16 cells;
-	__u64 start_ns;	     /* start of the step's first kernel */
+	__u64 start_ns;      /* start of the step's first kernel */
 	__u64 layer_mask[2]; /* bit l of word l / 64: layer l was sampled */
 	__u64 rows, active, single; /* summed over those layers */
 };

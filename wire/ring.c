@@ -31,50 +31,43 @@ static uint64_t monotonic_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* 0 and *out a mapped, sealed file of `bytes`, or -errno. */
-static int ring_file(size_t bytes, int *out, void **map)
+/* Map a new file of `bytes` and seal its size; NULL with errno. */
+static void *map_sealed(int fd, size_t bytes)
 {
-	int fd = memfd_create(RING_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	int err = 0;
 	void *p;
 
-	if (fd < 0)
-		return -errno;
-	if (ftruncate(fd, (off_t)bytes) < 0) {
-		err = -errno;
-		goto fail;
-	}
+	if (ftruncate(fd, (off_t)bytes) < 0)
+		return NULL;
 	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (p == MAP_FAILED) {
-		err = -errno;
-		goto fail;
-	}
+	if (p == MAP_FAILED)
+		return NULL;
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) <
 	    0) {
-		err = -errno;
+		int saved = errno;
+
 		munmap(p, bytes);
-		goto fail;
+		errno = saved;
+		return NULL;
 	}
-	*out = fd;
-	*map = p;
-	return 0;
-fail:
-	close(fd);
-	return err;
+	return p;
 }
 
 int ring_create(struct ring_writer *w, uint32_t capacity)
 {
 	struct ring_header *h;
-	void *map = NULL;
-	int fd = -1, err;
+	int fd, err;
 
 	if (!capacity_ok(capacity))
 		return -EINVAL;
-	err = ring_file(ring_bytes(capacity), &fd, &map);
-	if (err)
+	fd = memfd_create(RING_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -errno;
+	h = map_sealed(fd, ring_bytes(capacity));
+	if (!h) {
+		err = -errno;
+		close(fd);
 		return err;
-	h = map;
+	}
 	h->version = RING_VERSION;
 	h->record_version = RECORD_VERSION;
 	h->record_bytes = RECORD_BYTES;
@@ -85,7 +78,7 @@ int ring_create(struct ring_writer *w, uint32_t capacity)
 	__atomic_store_n(&h->magic, RING_MAGIC, __ATOMIC_RELEASE);
 	*w = (struct ring_writer){
 		.h = h,
-		.slots = (struct record *)((char *)map + RING_HEADER_BYTES),
+		.slots = (struct record *)((char *)h + RING_HEADER_BYTES),
 		.mask = capacity - 1,
 		.fd = fd,
 	};
