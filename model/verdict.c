@@ -127,7 +127,10 @@ static void say_head(const struct evidence *e, const struct figures *f,
 		break;
 	case REGIME_UNKNOWN:
 	case REGIMES:
-		say(out, "No verdict yet: waiting for the first figures.");
+		say(out, arch ? "No verdict yet: waiting for the first "
+				"figures."
+			      : "No verdict: the shape of the model is not "
+				"known; name its config.json with --model.");
 		break;
 	}
 }

@@ -23,9 +23,10 @@
 
 /* The server's file system and environment. */
 struct view {
-	int root;       /* directory descriptor */
-	bool own_root;  /* it is ours, too: any open is as good */
-	char cwd[1024]; /* "" unknown */
+	int root;        /* directory descriptor */
+	bool own_root;   /* it is ours, too: any open is as good */
+	bool cwd_hidden; /* no permission: cwd is ours instead */
+	char cwd[1024];  /* "" unknown */
 	char home[512];
 	char *env; /* NUL-separated, ends with two NULs; may be NULL */
 };
@@ -94,6 +95,9 @@ static int view_open(struct view *v, pid_t pid)
 	v->own_root = same_file(v->root, "/");
 	snprintf(path, sizeof(path), "/proc/%d/cwd", (int)pid);
 	n = readlink(path, v->cwd, sizeof(v->cwd) - 1);
+	v->cwd_hidden = n < 0 && errno == EACCES;
+	if (v->cwd_hidden && getcwd(v->cwd, sizeof(v->cwd) - 1))
+		n = (ssize_t)strlen(v->cwd);
 	v->cwd[n > 0 ? n : 0] = '\0';
 	v->env = calloc(1, ENVIRON_BYTES + 1);
 	if (v->env)
@@ -361,7 +365,8 @@ static int find_in(const struct view *v, const struct cmdline *c,
 		origin = "ModelScope cache of the server";
 		err = take_modelscope(v, c, f);
 	}
-	snprintf(f->origin, sizeof(f->origin), "%s%s", origin,
+	snprintf(f->origin, sizeof(f->origin), "%s%s%s", origin,
+		 v->cwd_hidden ? ", as seen from here" : "",
 		 c->config_overridden ? ", without the overrides on its "
 					"command line"
 				      : "");

@@ -12,7 +12,8 @@
  *	   itself, or the only snapshot there is
  *	4. the ModelScope cache: MODELSCOPE_CACHE, ~/.cache/modelscope
  *
- * The environment is the server's, as it was when it started.
+ * The environment is the server's, as it was when it started.  What may not be
+ * seen is taken to be as it is here: the root, the working directory.
  */
 #ifndef MOETOP_TARGET_CONFIG_H
 #define MOETOP_TARGET_CONFIG_H
