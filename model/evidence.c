@@ -261,6 +261,12 @@ static void find_step_time(const struct model *m, const struct sample *in,
 		e->step_s = value_make(1 / rate, SOURCE_INFERRED);
 	else if (measured)
 		e->step_s.state = VALUE_STALE;
+	else if (in->have_scrape && in->running >= 1 &&
+		 !(in->scrape_age_s > SCRAPE_STALE_S) &&
+		 in->d_generated_tokens > 0)
+		e->step_s = value_make(in->running * in->interval_s /
+					       in->d_generated_tokens,
+				       SOURCE_SCRAPED);
 }
 
 /* ---- prefill ---------------------------------------------------------- */

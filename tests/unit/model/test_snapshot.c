@@ -36,7 +36,7 @@ static void test_engine_metrics_only(void **state)
 	   SOURCE_MODELLED);
 	is(METRIC_ROWS, 128, VALUE_OK, SOURCE_MODELLED);
 	unknown(METRIC_IN_FLIGHT);
-	unknown(METRIC_STEP_SECONDS);
+	is(METRIC_STEP_SECONDS, 0.01, VALUE_OK, SOURCE_SCRAPED);
 	assert_int_equal(metric(METRIC_MARGINAL_GAIN).source, SOURCE_MODELLED);
 	assert_int_equal(f->snap.regime, REGIME_VALLEY);
 	assert_int_equal(f->snap.regime_source, SOURCE_MODELLED);
