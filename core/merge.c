@@ -1,5 +1,6 @@
 #include "core/merge.h"
 #include "wire/kernel_class.h"
+#include "wire/requests.h"
 
 #include <errno.h>
 #include <math.h>
@@ -10,6 +11,9 @@ _Static_assert(SAMPLE_GROUPS == GROUPS, "groups of the model and the wire");
 _Static_assert(SAMPLE_LAYERS_MAX >= LAYERS_MAX, "every layer has a place");
 _Static_assert(SAMPLE_CLASSES_MAX >= CLASSES, "every class has a place");
 _Static_assert(SAMPLE_PHASES == PHASES, "phases of the model and the wire");
+_Static_assert(SAMPLE_HIST_BUCKETS >= HIST_BUCKETS &&
+		       SAMPLE_HIST_BUCKETS >= ROWS_BUCKETS,
+	       "every bucket has a place");
 
 static const struct {
 	const char *name;
@@ -53,6 +57,20 @@ static void add_class(struct sample_class *to, const struct sample_class *from)
 	to->calls += from->calls;
 	to->sum_ns += from->sum_ns;
 	to->union_ns += from->union_ns;
+}
+
+static void add_hist(struct sample_hist *to, const struct sample_hist *from)
+{
+	if (!from->n)
+		return;
+	if (!to->n) {
+		*to = *from;
+		return;
+	}
+	to->count += from->count;
+	to->sum += from->sum;
+	for (unsigned b = 0; b < from->n; b++)
+		to->buckets[b] += from->buckets[b];
 }
 
 /* Layers and classes that `to` has not seen begin at nothing. */
@@ -107,6 +125,8 @@ void merge_windows(struct sample_window *to, const struct sample_window *from)
 		if (at)
 			add_class(at, of);
 	}
+	add_hist(&to->step_s, &from->step_s);
+	add_hist(&to->rows_per_expert, &from->rows_per_expert);
 	if (from->end_ns > to->end_ns)
 		to->end_ns = from->end_ns;
 }
@@ -261,6 +281,36 @@ static int take_rows(struct merge *m, const struct rec_rows *r)
 	return 0;
 }
 
+static void bound_hist(struct sample_hist *h, enum hist_what what)
+{
+	h->n = what == HIST_ROWS ? ROWS_BUCKETS : HIST_BUCKETS;
+	h->exact = what == HIST_ROWS;
+	for (__u32 b = 0; b < h->n; b++)
+		h->upper[b] = what == HIST_ROWS
+				      ? (double)rows_bucket_high(b)
+				      : (double)hist_bucket_low_ns(b + 1) / 1e9;
+}
+
+static int take_hist(struct merge *m, const struct rec_hist *r)
+{
+	unsigned end = (unsigned)r->first + r->count;
+	struct sample_hist *h;
+
+	if (!r->window || r->what >= HIST_WHATS || r->count > HIST_PER_RECORD ||
+	    end > (r->what == HIST_ROWS ? ROWS_BUCKETS : HIST_BUCKETS))
+		return -EBADMSG;
+	open_part(m, r->window);
+	h = r->what == HIST_ROWS ? &m->part.rows_per_expert : &m->part.step_s;
+	if (!h->n)
+		bound_hist(h, r->what);
+	h->sum += (double)r->sum / (r->what == HIST_ROWS ? 1 : 1e9);
+	for (unsigned i = 0; i < r->count; i++) {
+		h->buckets[r->first + i] += r->buckets[i];
+		h->count += r->buckets[i];
+	}
+	return 0;
+}
+
 static int take_window(struct merge *m, const struct rec_window *r)
 {
 	if (!r->window || r->end_ns < r->start_ns)
@@ -362,6 +412,8 @@ static int take(struct merge *m, const struct record *r)
 		return check_step_rows(&r->step_rows);
 	case REC_TEXT:
 		return take_text(m, &r->text);
+	case REC_HIST:
+		return take_hist(m, &r->hist);
 	default:
 		return -EBADMSG;
 	}

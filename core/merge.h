@@ -5,8 +5,8 @@
  * trusted: an unknown type, a layer, class, phase or expert out of range is
  * counted in `refused` and skipped.
  *
- * A window's LAYER and ROWS records come before its WINDOW record, which closes
- * it.  Parts of a window whose WINDOW record was lost are dropped and counted.
+ * A window's LAYER, ROWS and HIST records come before its WINDOW record, which
+ * closes it.  Parts of a window whose WINDOW record was lost are dropped and counted.
  */
 #ifndef MOETOP_CORE_MERGE_H
 #define MOETOP_CORE_MERGE_H
@@ -44,7 +44,7 @@ struct merge {
 void merge_init(struct merge *m);
 
 /*
- * Take in one record of types STATUS, TICK, WINDOW, LAYER, ROWS and TEXT;
+ * Take in one record of types STATUS, TICK, WINDOW, LAYER, ROWS, HIST and TEXT;
  * EXPERTS and STEP_ROWS are checked only.  0, or -EBADMSG for a record that
  * makes no sense.
  */
@@ -60,7 +60,8 @@ void merge_clear(struct merge *m);
  */
 void merge_windows(struct sample_window *to, const struct sample_window *from);
 
-/* Divide the sums of n ranks by n: those of the mean rank. */
+/* Divide the sums of n ranks by n: those of the mean rank.  Distributions stay
+ * those of all ranks. */
 void merge_mean(struct sample_window *w, unsigned n);
 
 #endif

@@ -15,6 +15,8 @@ double hist_quantile(const struct sample_hist *h, double q)
 	for (unsigned i = 0; i < n; i++) {
 		double in = (double)h->buckets[i];
 
+		if (in > 0 && below + in >= want && h->exact)
+			return h->upper[i];
 		if (in > 0 && below + in >= want)
 			return lower +
 			       (h->upper[i] - lower) * (want - below) / in;

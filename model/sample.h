@@ -29,6 +29,7 @@ struct sample_hist {
 	uint64_t buckets[SAMPLE_HIST_BUCKETS];
 	double upper[SAMPLE_HIST_BUCKETS]; /* ascending upper bounds */
 	unsigned n;                        /* buckets in use */
+	bool exact; /* whole numbers: a bucket is its upper bound */
 };
 
 struct sample_rows { /* over sampled cells, real rows only */
@@ -70,6 +71,8 @@ struct sample_window {  /* kernel records since the last interval */
 	struct sample_layer layers[SAMPLE_LAYERS_MAX];
 	unsigned n_classes;
 	struct sample_class classes[SAMPLE_CLASSES_MAX];
+	struct sample_hist step_s;          /* decode steps, seconds */
+	struct sample_hist rows_per_expert; /* active ones, per cell */
 	double end_ns; /* CLOCK_MONOTONIC of the newest window's end */
 };
 

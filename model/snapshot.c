@@ -82,7 +82,20 @@ static void classify(struct model *m, const struct sample *in,
 	out->regime_source = regime_source(out, e);
 }
 
-static void fill_hists(const struct sample *in, struct snapshot *out)
+static void window_hist(const struct model *m, const struct evidence *e,
+			const struct sample_hist *h, struct snapshot_hist *out)
+{
+	struct value *v[] = { &out->count, &out->sum, &out->p50, &out->p90,
+			      &out->p99 };
+
+	hist_view(m->have_window && h->count ? h : NULL, SOURCE_MEASURED, out);
+	for (unsigned i = 0; i < sizeof(v) / sizeof(v[0]); i++)
+		if (!e->agrees && v[i]->state == VALUE_OK)
+			v[i]->state = VALUE_STALE;
+}
+
+static void fill_hists(const struct model *m, const struct sample *in,
+		       const struct evidence *e, struct snapshot *out)
 {
 	const struct sample_hist *h[HISTOGRAMS] = {
 		[HISTOGRAM_TTFT] = in->ttft,
@@ -93,6 +106,9 @@ static void fill_hists(const struct sample *in, struct snapshot *out)
 	for (unsigned i = 0; i < HISTOGRAMS; i++)
 		hist_view(in->have_requests ? h[i] : NULL, SOURCE_MEASURED,
 			  &out->hists[i]);
+	window_hist(m, e, &m->window.step_s, &out->hists[HISTOGRAM_STEP]);
+	window_hist(m, e, &m->window.rows_per_expert,
+		    &out->hists[HISTOGRAM_ROWS_PER_EXPERT]);
 }
 
 void model_update(struct model *m, const struct sample *given,
@@ -120,7 +136,7 @@ void model_update(struct model *m, const struct sample *given,
 	figures_find(m, &in, &e, arch, gpu, &f);
 	figures_metrics(m, &in, &e, arch, &f, out);
 	tables_fill(m, &e, out);
-	fill_hists(&in, out);
+	fill_hists(m, &in, &e, out);
 	classify(m, &in, &e, &f, out);
 	findings_fill(m, &e, &f, out);
 	verdict_fill(&e, &f, arch, out);

@@ -34,6 +34,7 @@ enum record_type {
 	REC_EXPERTS,    /* per-expert row totals, EXPERTS_PER_RECORD each */
 	REC_STEP_ROWS,  /* row sums of one sampled step */
 	REC_TEXT,       /* one line for the log */
+	REC_HIST,       /* part of a distribution over one window */
 	REC_TYPES
 };
 
@@ -171,6 +172,46 @@ struct rec_step_rows {
 	__u64 rows, active, single; /* summed over those layers */
 };
 
+/*
+ * Distributions over the decode steps of one window: step times in the buckets
+ * of wire/requests.h, and rows per active expert and sampled cell in those of
+ * rows_bucket.  Only runs of buckets that hold something are sent.
+ */
+enum hist_what { HIST_STEP_NS, HIST_ROWS, HIST_WHATS };
+#define HIST_PER_RECORD 22u
+struct rec_hist {
+	__u32 window;
+	__u16 what;         /* enum hist_what */
+	__u16 first, count; /* buckets first .. first + count - 1 */
+	__u16 pad[3];
+	__u64 sum; /* of the values behind this record's buckets: ns, rows */
+	__u32 buckets[HIST_PER_RECORD];
+};
+
+/* Exact below 32 rows, then 16 buckets an octave. */
+#define ROWS_EXACT 32u
+#define ROWS_BUCKETS 192u
+static inline __u32 rows_bucket(__u32 rows)
+{
+	__u32 octave, b;
+
+	if (rows < ROWS_EXACT)
+		return rows;
+	octave = 31u - (__u32)__builtin_clz(rows);
+	b = ROWS_EXACT + ((octave - 5) << 4) + ((rows >> (octave - 4)) & 15);
+	return b < ROWS_BUCKETS ? b : ROWS_BUCKETS - 1;
+}
+
+/* The most rows that a bucket stands for. */
+static inline __u32 rows_bucket_high(__u32 b)
+{
+	__u32 i = b - ROWS_EXACT;
+
+	if (b < ROWS_EXACT)
+		return b;
+	return ((16u + (i & 15) + 1) << ((i >> 4) + 1)) - 1;
+}
+
 #define TEXT_BYTES 104
 struct rec_text {
 	__u32 level; /* 0 information, 1 warning, 2 error */
@@ -190,6 +231,7 @@ struct record {
 		struct rec_experts experts;
 		struct rec_step_rows step_rows;
 		struct rec_text text;
+		struct rec_hist hist;
 		__u8 bytes[RECORD_BYTES - 16];
 	};
 };

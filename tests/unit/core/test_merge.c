@@ -357,6 +357,58 @@ static void foreign_text_cannot_reach_the_terminal(void **state)
 	assert_int_equal(m.text[0], '?');
 }
 
+static struct record hist(unsigned what, unsigned first, unsigned count)
+{
+	struct record r = { .type = REC_HIST };
+
+	r.hist.window = 1;
+	r.hist.what = (uint16_t)what;
+	r.hist.first = (uint16_t)first;
+	r.hist.count = (uint16_t)count;
+	r.hist.sum = 6;
+	for (unsigned i = 0; i < HIST_PER_RECORD; i++)
+		r.hist.buckets[i] = 1;
+	return r;
+}
+
+static void distributions_come_in_pieces_and_add_up(void **state)
+{
+	const struct sample_hist *h = &m.closed.rows_per_expert;
+
+	(void)state;
+	give(hist(HIST_ROWS, 1, 3));
+	give(hist(HIST_ROWS, 40, 2));
+	give(window(1));
+	give(hist(HIST_ROWS, 1, 1));
+	give(window(1));
+	assert_int_equal(h->count, 6);
+	assert_true(h->sum == 18);
+	assert_int_equal(h->buckets[1], 2);
+	assert_int_equal(h->buckets[41], 1);
+	assert_true(h->exact && h->upper[1] == 1);
+	assert_int_equal(m.closed.step_s.count, 0);
+}
+
+static void distributions_out_of_range_are_refused(void **state)
+{
+	(void)state;
+	refuse(hist(HIST_WHATS, 0, 1));
+	refuse(hist(HIST_ROWS, ROWS_BUCKETS - 1, 2));
+	refuse(hist(HIST_STEP_NS, 0, HIST_PER_RECORD + 1));
+}
+
+static void buckets_of_rows_hold_what_they_say(void **state)
+{
+	(void)state;
+	for (uint32_t n = 1; n < 32768; n++) {
+		uint32_t b = rows_bucket(n);
+
+		assert_true(n <= rows_bucket_high(b));
+		assert_true(n > rows_bucket_high(b - 1));
+		assert_true(rows_bucket_high(b) - n <= n / 16);
+	}
+}
+
 static void random_records_never_break_the_sums(void **state)
 {
 	unsigned seed = 1;
@@ -403,6 +455,9 @@ int main(void)
 		TEST(unknown_and_backward_records_are_refused),
 		TEST(expert_and_step_records_are_checked),
 		TEST(foreign_text_cannot_reach_the_terminal),
+		TEST(distributions_come_in_pieces_and_add_up),
+		TEST(distributions_out_of_range_are_refused),
+		TEST(buckets_of_rows_hold_what_they_say),
 		TEST(random_records_never_break_the_sums),
 	};
 

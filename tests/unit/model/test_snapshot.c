@@ -194,6 +194,28 @@ static void test_overlapping_groups_still_sum_to_one(void **state)
 	assert_true(f->snap.group_share[6].v == 0);
 }
 
+static void test_distributions_of_the_window(void **state)
+{
+	struct sample_hist *h = &f->window.rows_per_expert;
+
+	(void)state;
+	give_requests(16, 0);
+	give_window(16, 64, 32);
+	h->n = 4;
+	h->exact = true;
+	for (unsigned i = 0; i < 4; i++)
+		h->upper[i] = i;
+	h->buckets[1] = 6;
+	h->buckets[3] = 4;
+	h->count = 10;
+	h->sum = 18;
+	update();
+	assert_true(f->snap.hists[HISTOGRAM_ROWS_PER_EXPERT].p50.v == 1);
+	assert_true(f->snap.hists[HISTOGRAM_ROWS_PER_EXPERT].p90.v == 3);
+	assert_true(f->snap.hists[HISTOGRAM_ROWS_PER_EXPERT].sum.v == 18);
+	assert_false(value_known(f->snap.hists[HISTOGRAM_STEP].p50));
+}
+
 static void test_effective_experts(void **state)
 {
 	(void)state;
@@ -327,6 +349,7 @@ int main(void)
 		T(test_counters_of_dram),
 		T(test_tables),
 		T(test_overlapping_groups_still_sum_to_one),
+		T(test_distributions_of_the_window),
 		T(test_effective_experts),
 		T(test_warming_until_the_first_window),
 		T(test_old_window_goes_stale),
