@@ -91,6 +91,24 @@ static void take_graph(const struct launch_entry *l)
 
 /* ---- eager work ------------------------------------------------------------ */
 
+/* Whole eager steps, as the host launches them. */
+static void count_eager(uint64_t time_ns, uint64_t steps, uint64_t rows)
+{
+	static uint64_t last_ns;
+	uint64_t ns = time_ns - last_ns;
+
+	agent.tick.eager_steps += steps;
+	agent.totals.steps += steps;
+	agent.tick.eager_tokens += rows;
+	agent.totals.padded += rows;
+	if (steps == 1 && rows && time_ns > last_ns && ns < STEP_LONGEST_NS)
+		budget_step(&agent.budget,
+			    BUDGET_EAGER + 31 -
+				    (uint32_t)__builtin_clz((uint32_t)rows),
+			    ns, agent.window.stage == WINDOW_OPEN);
+	last_ns = time_ns;
+}
+
 static void take_routing(const struct launch_entry *l)
 {
 	struct moe_launch m;
@@ -102,24 +120,25 @@ static void take_routing(const struct launch_entry *l)
 	eager[last_routing] = (struct eager){ .launch = l->launch };
 	if (launch_read(agent.functions, &l->launch, NULL, &m) == 0) {
 		agent.eager_rows += m.rows;
-		agent.experts = m.experts ? m.experts : agent.experts;
-		agent.top_k = m.k ? m.k : agent.top_k;
+		targets_note(&m);
 	}
 	agent.eager_anchors++;
 	if (!agent.moe_layers || agent.eager_anchors < agent.moe_layers)
 		return;
 	steps = agent.eager_anchors / agent.moe_layers;
-	agent.tick.eager_steps += steps;
-	agent.totals.steps += steps;
-	agent.tick.eager_tokens += agent.eager_rows / agent.moe_layers;
-	agent.totals.padded += agent.eager_rows / agent.moe_layers;
+	count_eager(l->time_ns, steps, agent.eager_rows / agent.moe_layers);
 	agent.eager_anchors %= agent.moe_layers;
 	agent.eager_rows = 0;
 }
 
 static void take_align(const struct launch_entry *l)
 {
-	eager[last_routing].align = l->launch;
+	struct eager *e = &eager[last_routing];
+	struct moe_launch m;
+
+	e->align = l->launch;
+	if (launch_read(agent.functions, &e->launch, &e->align, &m) == 0)
+		targets_note(&m);
 }
 
 void activity_drain(void)

@@ -17,7 +17,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define BUDGET_GRAPHS 2048u
+/* Executable graphs by their index, then eager steps by the binary logarithm of
+ * their rows. */
+#define BUDGET_EAGER 2048u
+#define BUDGET_GRAPHS (BUDGET_EAGER + 32u)
 #define BUDGET_UNKNOWN 0xffffffffu
 
 struct step_stat {

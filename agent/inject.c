@@ -164,6 +164,7 @@ static void set_up(void)
 	if (agent.has_cuda)
 		agent.cuda.driver_version((int *)&agent.driver_version);
 	plan_init(&agent.plan, agent.config.period_ms * 1000000ull);
+	agent.budget.old.time_ns = agent.budget.recent.time_ns = agent_now_ns();
 	err = make_memory();
 	if (err) {
 		agent_disable(REASON_RESOURCES, err);
@@ -267,6 +268,9 @@ static void open_if_due(uint64_t now_ns, bool collector)
 {
 	struct ring_control *c = &agent.ring.h->control;
 
+	/* After an abort the sampler may still be at work. */
+	if (!sampler_is_idle())
+		return;
 	if (!plan_due(&agent.plan, now_ns, collector,
 		      atomic_load(&c->window_wish), &agent.totals))
 		return;

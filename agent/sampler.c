@@ -32,7 +32,8 @@ struct work {
 	uint32_t n;
 	struct pending pending[BATCH];
 	uint64_t random;
-	uint64_t copy_cpu_ns; /* of one copy, smoothed */
+	uint64_t cpu_ns;      /* thread's, at the end of the last turn */
+	uint64_t copy_cpu_ns; /* of one turn, smoothed */
 };
 
 void sampler_note_correlation(uint32_t correlation)
@@ -180,27 +181,28 @@ static bool running(void)
 	return run;
 }
 
-static int sample(struct work *w)
+/* CPU time of one turn, sleeping and waking included. */
+static void note_cost(struct work *w)
 {
-	uint64_t cpu = thread_cpu_ns(), spent;
-	struct moe_launch l;
-	int err = 0;
+	uint64_t cpu = thread_cpu_ns();
+	uint64_t spent = cpu - w->cpu_ns;
 
-	if (targets_choose(next_random(w), &l))
-		err = copy(w, &l);
-	spent = thread_cpu_ns() - cpu;
 	w->copy_cpu_ns =
 		w->copy_cpu_ns ? (7 * w->copy_cpu_ns + spent) / 8 : spent;
-	return err;
+	w->cpu_ns = cpu;
 }
 
 static int sample_window(struct work *w)
 {
+	struct moe_launch l;
 	int err = attach(w);
 
+	w->cpu_ns = thread_cpu_ns();
 	while (!err && running()) {
-		err = sample(w);
+		if (targets_choose(next_random(w), &l))
+			err = copy(w, &l);
 		sleep_ns(interval(w));
+		note_cost(w);
 	}
 	return err ? err : settle(w);
 }

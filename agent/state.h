@@ -84,7 +84,8 @@ struct agent {
 	struct rows *rows;
 	struct exec_info exec[GRAPH_EXECS_MAX];
 	uint32_t last_exec; /* index; UINT32_MAX none */
-	uint32_t moe_layers, experts, top_k;
+	uint32_t moe_layers;
+	_Atomic uint32_t experts, top_k;    /* read by the sampler */
 	uint64_t eager_anchors, eager_rows; /* not yet a whole step */
 	bool graphs_used;
 	uint64_t cupti_dropped;

@@ -35,7 +35,7 @@ static void add_target(struct target *t, const struct moe_launch *l)
 		t->launch[t->n++] = *l;
 }
 
-static void note_model(const struct moe_launch *l)
+void targets_note(const struct moe_launch *l)
 {
 	if (l->experts)
 		agent.experts = l->experts;
@@ -62,7 +62,7 @@ static int read_graph(struct target *t, uint32_t group, uint32_t *rows,
 			return err;
 		if (err)
 			continue;
-		note_model(&m);
+		targets_note(&m);
 		add_target(t, &m);
 		if (!*rows)
 			*rows = m.rows;
@@ -113,6 +113,12 @@ bool targets_choose(uint64_t random, struct moe_launch *out)
 		return false;
 	if (last.kind == LAUNCH_GRAPH)
 		return choose_graph(last.exec, random, out);
-	return launch_read(agent.functions, &last.launch, NULL, out) == 0 &&
-	       out->k && out->experts;
+	if (launch_read(agent.functions, &last.launch, NULL, out))
+		return false;
+	/* Where only the alignment kernel tells them: the model's. */
+	if (!out->k)
+		out->k = agent.top_k;
+	if (!out->experts)
+		out->experts = agent.experts;
+	return out->k && out->experts;
 }

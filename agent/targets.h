@@ -25,6 +25,9 @@ int targets_init(void);
  */
 bool targets_learn(uint32_t exec);
 
+/* Remember the model's E and k where a launch tells them. */
+void targets_note(const struct moe_launch *l);
+
 /* Buffer to copy next: of the work that was launched last, at random among its
  * buffers.  False: none is known. */
 bool targets_choose(uint64_t random, struct moe_launch *out);

@@ -77,38 +77,6 @@ static bool start_sampler(bool rows)
 	return enable_copies(true) == CUPTI_OK;
 }
 
-void window_open(uint64_t now_ns, bool rows)
-{
-	struct window *w = &agent.window;
-	int err = 0;
-
-	if (!agent.buffers.memory)
-		err = buffers_init(&agent.buffers, agent.config.buffers,
-				   BUFFER_BYTES);
-	if (err) {
-		agent_disable(REASON_RESOURCES, err);
-		return;
-	}
-	reduce_begin(agent.reduce);
-	decode_begin(agent.decode);
-	rows_begin(agent.rows);
-	err = agent.cupti.enable(CUPTI_KIND_CONCURRENT_KERNEL);
-	if (err) {
-		cupti_failed(err);
-		return;
-	}
-	w->sampling = start_sampler(rows);
-	w->stage = WINDOW_OPEN;
-	w->number++;
-	w->start_ns = agent_now_ns();
-	w->flush_ns = w->start_ns + FLUSH_NS;
-	w->kernels_before = agent.decode->kernels;
-	w->totals = agent.totals;
-	plan_opened(&agent.plan, now_ns);
-	if (w->sampling)
-		sampler_run();
-}
-
 static void close_kinds(void)
 {
 	struct window *w = &agent.window;
@@ -162,6 +130,40 @@ static uint64_t flush(void)
 		agent.cupti_dropped += dropped;
 	window_count();
 	return agent.decode->kernels - before;
+}
+
+void window_open(uint64_t now_ns, bool rows)
+{
+	struct window *w = &agent.window;
+	int err = 0;
+
+	if (!agent.buffers.memory)
+		err = buffers_init(&agent.buffers, agent.config.buffers,
+				   BUFFER_BYTES);
+	if (err) {
+		agent_disable(REASON_RESOURCES, err);
+		return;
+	}
+	/* What an aborted window has left behind. */
+	flush();
+	reduce_begin(agent.reduce);
+	decode_begin(agent.decode);
+	rows_begin(agent.rows);
+	err = agent.cupti.enable(CUPTI_KIND_CONCURRENT_KERNEL);
+	if (err) {
+		cupti_failed(err);
+		return;
+	}
+	w->sampling = start_sampler(rows);
+	w->stage = WINDOW_OPEN;
+	w->number++;
+	w->start_ns = agent_now_ns();
+	w->flush_ns = w->start_ns + FLUSH_NS;
+	w->kernels_before = agent.decode->kernels;
+	w->totals = agent.totals;
+	plan_opened(&agent.plan, now_ns);
+	if (w->sampling)
+		sampler_run();
 }
 
 /* ---- results --------------------------------------------------------------- */
