@@ -158,6 +158,12 @@ $(fuzzers): $(O)/%: $(O)/%.o $(archives)
 	    $(link:%=$(O)/%.a) $(libs)
 fuzz-programs: $(fuzzers)
 
+# The real headers of CUPTI, where there are any, prove cupti/abi.h.
+cupti_inc := $(dir $(wildcard $(or $(CUDA_HOME),/usr/local/cuda)/include/cuda.h \
+    $(or $(CUDA_HOME),/usr/local/cuda)/extras/CUPTI/include/cupti.h \
+    $(O)/cupti/include/cupti.h $(O)/../cupti/include/cupti.h))
+$(O)/tests/unit/cupti/%.o: CPPFLAGS += $(addprefix -isystem ,$(cupti_inc))
+
 unit: $(unit)
 san: ; $(Q)$(MAKE) --no-print-directory SAN=1 unit
 clang: ; $(Q)$(MAKE) --no-print-directory CC=$(CLANG) O=$(O)/clang all
