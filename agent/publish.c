@@ -155,6 +155,31 @@ static void put_steps(uint32_t number, int64_t offset_ns,
 	}
 }
 
+/* Runs of buckets that hold something; the first carries the sum. */
+static void put_hist(uint32_t number, enum hist_what what, uint64_t sum,
+		     const uint32_t *buckets, uint32_t n)
+{
+	for (uint32_t b = 0; b < n;) {
+		struct record r = { 0 };
+		uint32_t count =
+			n - b < HIST_PER_RECORD ? n - b : HIST_PER_RECORD;
+
+		if (!buckets[b]) {
+			b++;
+			continue;
+		}
+		r.hist = (struct rec_hist){ .window = number,
+					    .what = (uint16_t)what,
+					    .first = (uint16_t)b,
+					    .count = (uint16_t)count,
+					    .sum = sum };
+		memcpy(r.hist.buckets, buckets + b, count * sizeof(*buckets));
+		put(&r, REC_HIST);
+		sum = 0;
+		b += count;
+	}
+}
+
 static void put_window(uint32_t number, uint64_t start_ns, uint64_t end_ns,
 		       uint32_t kernels, const struct reduce_result *w,
 		       const struct rows_result *rows)
@@ -197,7 +222,12 @@ void publish_window(uint32_t number, uint64_t start_ns, uint64_t end_ns,
 				    n->experts);
 		}
 	}
-	if (rows)
+	put_hist(number, HIST_STEP_NS, w->step_hist_ns, w->step_hist,
+		 HIST_BUCKETS);
+	if (rows) {
+		put_hist(number, HIST_ROWS, rows->rows_hist_rows,
+			 rows->rows_hist, ROWS_BUCKETS);
 		put_steps(number, offset_ns, w, rows);
+	}
 	put_window(number, start_ns, end_ns, kernels, w, rows);
 }

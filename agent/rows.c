@@ -280,8 +280,15 @@ static void add_cell(struct rows *r, const struct reduce_result *w, uint32_t i)
 	copy--;
 	add_layer(&r->result.layer[phase][cell->layer], &r->copy[copy]);
 	add_step(&r->result.step[cell->step], &r->copy[copy], cell->layer);
-	for (uint32_t e = 0; e < r->copy[copy].launch.experts; e++)
-		expert[e] += r->counts[copy][e];
+	for (uint32_t e = 0; e < r->copy[copy].launch.experts; e++) {
+		uint32_t rows = r->counts[copy][e];
+
+		expert[e] += rows;
+		if (phase == PHASE_DECODE && rows)
+			r->result.rows_hist[rows_bucket(rows)]++;
+	}
+	if (phase == PHASE_DECODE)
+		r->result.rows_hist_rows += r->copy[copy].sums.rows;
 }
 
 const struct rows_result *rows_end(struct rows *r, const struct copy_time *time,

@@ -58,6 +58,8 @@ struct step_rows {
 
 struct rows_result {
 	uint32_t rejected, lost;
+	uint64_t rows_hist_rows;          /* sum of the values in rows_hist */
+	uint32_t rows_hist[ROWS_BUCKETS]; /* active experts of decode cells */
 	struct layer_rows layer[PHASES][LAYERS_MAX];
 	uint32_t expert[PHASES][LAYERS_MAX][EXPERTS_MAX];
 	struct step_rows step[STEPS_MAX];

@@ -35,6 +35,7 @@
 #include "cupti/adapters.h"
 #include "cupti/classify.h"
 #include "wire/record.h"
+#include "wire/requests.h"
 
 #define STEPS_MAX 8192u
 #define CELLS_MAX 131072u
@@ -77,6 +78,8 @@ struct reduce_result {
 	uint32_t bad_steps;
 	uint32_t lost; /* steps and cells beyond STEPS_MAX, CELLS_MAX */
 	uint32_t steps, cells;
+	uint64_t step_hist_ns;            /* sum of the values in step_hist */
+	uint32_t step_hist[HIST_BUCKETS]; /* decode step times */
 	struct reduce_step step[STEPS_MAX];
 	struct reduce_cell cell[CELLS_MAX];
 	/* Index LAYERS_MAX is LAYER_NONE, with part PART_BLOCK. */

@@ -160,7 +160,7 @@ static bool sum_step(struct reduce *r, const struct reduce_params *p,
 			    .owner = b->replay ? r->owner[b->event] : 0 };
 	struct reduce_result *out = &r->result;
 	struct reduce_step *step = &out->step[out->steps];
-	uint64_t start = r->ev[s.begin].start;
+	uint64_t start = r->ev[s.begin].start, time;
 	enum phase phase;
 
 	if (!find_layers(r, &s))
@@ -174,8 +174,12 @@ static bool sum_step(struct reduce *r, const struct reduce_params *p,
 	out->steps++;
 	out->phase_steps[phase]++;
 	out->tokens[phase] += step->tokens;
-	out->step_ns[phase] +=
-		step_time(start, s.last_end - start, r->ev[s.end].start);
+	time = step_time(start, s.last_end - start, r->ev[s.end].start);
+	out->step_ns[phase] += time;
+	if (phase == PHASE_DECODE) {
+		out->step_hist_ns += time;
+		out->step_hist[hist_bucket(time)]++;
+	}
 	return true;
 }
 

@@ -184,7 +184,7 @@ struct rec_hist {
 	__u16 what;         /* enum hist_what */
 	__u16 first, count; /* buckets first .. first + count - 1 */
 	__u16 pad[3];
-	__u64 sum; /* of the values behind this record's buckets: ns, rows */
+	__u64 sum; /* ns or rows; adds up over the records of one window */
 	__u32 buckets[HIST_PER_RECORD];
 };
 
