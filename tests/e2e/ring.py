@@ -28,35 +28,30 @@ FORMATS = {
              "cells_lost bad_steps kernels"),
     LAYER: ("=IHHHHIQQQ", "window phase layer klass part steps calls sum_ns "
             "union_ns"),
-    ROWS: ("=IHHII9Q".replace("9Q", "4x9Q", 0), "window phase layer cells "
-           "experts rows active single twice sum_squares max_rows tokens "
-           "padded_rows"),
+    ROWS: ("=IHHII8Q", "window phase layer cells experts rows active single "
+           "twice sum_squares max_rows tokens padded_rows"),
     EXPERTS: ("=IHHHH24I", "window phase layer first count"),
     STEP_ROWS: ("=IHHQQQQQQ", "window phase cells start_ns mask0 mask1 rows "
                 "active single"),
     TEXT: ("=I104s", "level text"),
 }
-FORMATS[ROWS] = ("=IHHII8Q", FORMATS[ROWS][1])
 
 
 class Record:
+    """One record; of a type unknown here only its type and time."""
+
     def __init__(self, raw):
         self.type, _, self.time_ns = struct.unpack_from("=IIQ", raw)
+        if self.type not in FORMATS:
+            return
         fmt, names = FORMATS[self.type]
-        values = struct.unpack_from(fmt, self.aligned(raw, fmt))
+        values = struct.unpack_from(fmt, raw, 16)
         for name, value in zip(names.split(), values):
             setattr(self, name, value)
         if self.type == EXPERTS:
             self.counts = values[5:5 + self.count]
         if self.type == TEXT:
             self.text = self.text.split(b"\0")[0].decode()
-
-    def aligned(self, raw, fmt):
-        """The union, without the padding that C puts before 64-bit members."""
-        body = raw[16:]
-        if self.type == ROWS:  # window, phase, layer, cells, experts: 16 bytes
-            return body
-        return body
 
 
 def now_ns():
