@@ -243,7 +243,7 @@ void cupti_on_records(const struct simgpu_record *r, size_t n)
 	if (atomic_load(&cupti.dead))
 		return;
 	faults_read(&f);
-	offset = (int64_t)(cupti_realtime_ns() - cupti_monotonic_ns());
+	offset = cupti_offset_ns();
 	pthread_mutex_lock(&cupti.lock);
 	for (size_t i = 0; i < n && !fatal; i++) {
 		if (!kind_wanted(&r[i]))

@@ -68,7 +68,7 @@ CUptiResult cuptiGetTimestamp(uint64_t *ns)
 	if (!ns)
 		return CUPTI_E_INVALID_PARAMETER;
 	simgpu_fault("clock_jitter", &jitter_ns);
-	*ns = (uint64_t)((int64_t)cupti_realtime_ns() +
+	*ns = (uint64_t)((int64_t)cupti_monotonic_ns() + cupti_offset_ns() +
 			 cupti_jitter_ns(jitter_ns));
 	return CUPTI_OK;
 }

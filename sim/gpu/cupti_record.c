@@ -48,20 +48,45 @@ enum { COMPUTE = 1, ASYNC_COPY = 2 }; /* channel types */
 enum { PINNED = 2, DEVICE = 3 };      /* memory kinds */
 enum { HTOD = 1, DTOH = 2, SMEM_RESERVED = 1024 };
 
-uint64_t cupti_realtime_ns(void)
+static uint64_t read_clock(clockid_t clock)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_REALTIME, &ts);
+	clock_gettime(clock, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
 uint64_t cupti_monotonic_ns(void)
 {
-	struct timespec ts;
+	return read_clock(CLOCK_MONOTONIC);
+}
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+static int64_t offset_ns;
+
+/* Of many pairs the tightest: a reader that is interrupted between its two
+ * clocks would shift every record. */
+static void find_offset(void)
+{
+	uint64_t best = UINT64_MAX;
+
+	for (int i = 0; i < 32; i++) {
+		uint64_t before = read_clock(CLOCK_MONOTONIC);
+		uint64_t real = read_clock(CLOCK_REALTIME);
+		uint64_t after = read_clock(CLOCK_MONOTONIC);
+
+		if (after - before >= best)
+			continue;
+		best = after - before;
+		offset_ns = (int64_t)(real - before - best / 2);
+	}
+}
+
+int64_t cupti_offset_ns(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, find_offset);
+	return offset_ns;
 }
 
 int64_t cupti_jitter_ns(uint64_t n)

@@ -126,7 +126,9 @@ size_t cupti_record_write(uint8_t *p, const struct pending *x, bool incomplete);
 size_t cupti_record_bytes(uint32_t kind); /* 0: not a kind we deliver */
 /* Uniform in [-n, n], the same in every run. */
 int64_t cupti_jitter_ns(uint64_t n);
-uint64_t cupti_realtime_ns(void);
+/* What CUPTI's clock is ahead of CLOCK_MONOTONIC, the same for the life of the
+ * process: near CLOCK_REALTIME. */
+int64_t cupti_offset_ns(void);
 uint64_t cupti_monotonic_ns(void);
 
 #pragma GCC visibility pop
