@@ -4,6 +4,7 @@
 #   make demo       the same after `make deps`, then the live screen on the
 #                   simulated server under a load that sweeps 1 to 2000 users
 #   make test       everything that CI runs
+#   make bench      what moetop costs, as docs/OVERHEAD.md states it
 #   make deps       install what is missing (apt, PyPI); no-op when it is there
 #   make install PREFIX=/usr/local        and    make uninstall
 #   make SAN=1 ...  with address and undefined-behaviour sanitizers
@@ -184,6 +185,12 @@ JOBS ?= $(shell nproc)
 docs: $(O)/tests/unit/exporter/test_metrics_doc
 	$(Q)UPDATE=1 CMOCKA_MESSAGE_OUTPUT=TAP $< >/dev/null
 
+# What moetop costs; docs/OVERHEAD.md keeps the figures.  Root, a quiet machine.
+bench: all $(tools)
+	$(O)/tests/bench/bench_agent
+	$(O)/tests/bench/requests_cost 64 0 20
+	$(O)/tests/bench/requests_cost 400 20000 20
+
 deps: deps-test
 deps-build deps-test: deps-%: ; $(Q)O=$(O) tools/deps.sh $*
 
@@ -210,7 +217,7 @@ uninstall:
 clean:
 	rm -rf build
 
-.PHONY: all unit san clang fuzz fuzz-programs test deps deps-build deps-test \
+.PHONY: all unit san clang fuzz fuzz-programs test bench deps deps-build deps-test \
 	docs demo install uninstall clean
 .DELETE_ON_ERROR:
 .SECONDARY:

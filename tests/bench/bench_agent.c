@@ -1,10 +1,7 @@
 /*
  * bench_agent.c - what our code costs per launch callback and kernel record
  *
- *	make build/agent.a build/cupti.a build/wire.a
- *	cc -O2 -D_GNU_SOURCE -iquote . -o build/bench_agent \
- *	   tests/bench/bench_agent.c build/agent.a build/cupti.a build/wire.a \
- *	   build/wire/\*.pb-c.o -lprotobuf-c
+ *	make bench
  *
  * Without arguments: nanoseconds, the best of several runs.  With "callback",
  * "anchor", "record" or "reduce" and a count: only that work, so many times,
