@@ -27,7 +27,7 @@ CASES = [
     ("eager, 16 users", "qwen3-30b", 16, ["--eager"]),
     ("sglang graphs, 12 users", "qwen3-30b", 12, ["--engine", "sglang"]),
     ("512 experts, 3 users", "qwen3-next-80b", 3, []),
-    ("dense layers first, 64 users", "deepseek-v3", 64, []),
+    ("dense layers first, 6 users", "deepseek-v3", 6, []),
 ]
 
 number, failed = 0, 0
@@ -143,9 +143,10 @@ def check_times(name, records, truth):
                     for i in range(len(steps) - n + 1)), key=max)
         worst = [max(a, b) for a, b in zip(worst, best)]
         compared += 1
-    check(compared > 0 and worst[R.BLOCK] < 0.02,
+    check(compared > 0, f"{name}: windows hold enough steps to compare")
+    check(worst[R.BLOCK] < 0.02,
           f"{name}: block times within 2 % (worst {100 * worst[0]:.2f} %)")
-    check(compared > 0 and worst[R.BEFORE] < 0.02,
+    check(worst[R.BEFORE] < 0.02,
           f"{name}: times between blocks within 2 % "
           f"(worst {100 * worst[1]:.2f} %)")
 
