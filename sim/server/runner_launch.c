@@ -139,7 +139,8 @@ static void launch_moe(struct runner *r, struct runner_call c)
 		launch_as(r, c, KERNEL_TOPK_FILL, c.rows);
 	if (s->shared_bytes > 0)
 		launch_mlp(r, c, s->shared_bytes);
-	c.naive = sched_skips_align(c.rows, a->top_k, a->experts);
+	c.naive = r->o.flavour == KERNELS_VLLM &&
+		  sched_skips_align(c.rows, a->top_k, a->experts);
 	if (!c.naive)
 		launch_align(r, c);
 	launch_expert_gemm(r, c, KERNEL_MOE_W13);
