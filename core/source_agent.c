@@ -325,6 +325,7 @@ static void agent_sample(struct source *s, struct sample *out)
 	out->window = s->have_window ? &s->window : NULL;
 	out->expert_rows =
 		s->experts ? expert_rows_total(s->experts, s->now_ns) : NULL;
+	out->expert_rows_n = s->n_experts;
 	if (out->gpus < s->n)
 		out->gpus = s->n;
 }

@@ -123,8 +123,10 @@ static void put_gpus(struct text *t, const struct snapshot_target *g)
 	end(t, ']');
 }
 
-static void put_target(struct text *t, const struct snapshot_target *g)
+static void put_target(struct text *t, const struct snapshot *s)
 {
+	const struct snapshot_target *g = &s->target;
+
 	key(t, "target");
 	begin(t, '{');
 	put_pid(t, g->pid);
@@ -146,6 +148,7 @@ static void put_target(struct text *t, const struct snapshot_target *g)
 	}
 	end(t, ']');
 	put_known(t, "port", g->port);
+	put_string(t, "compute_type", s->compute_type);
 	end(t, '}');
 }
 
@@ -339,7 +342,7 @@ static void json_write(struct text *t, const struct snapshot *s)
 	begin(t, '{');
 	put_double(t, "time", s->time);
 	put_double(t, "interval_seconds", s->interval_s);
-	put_target(t, &s->target);
+	put_target(t, s);
 	put_regime(t, s);
 	put_metrics(t, s);
 	put_histograms(t, s);

@@ -30,8 +30,8 @@ static const char intro[] =
 	"kernel records |\n"
 	"| `warming` | the source works and has not seen enough yet; "
 	"no number |\n"
-	"| `stale` | the source has stopped; the number is its last "
-	"one |\n"
+	"| `stale` | the source has stopped, or the load is no longer "
+	"what it measured; the number is its last one |\n"
 	"| `no_data` | no source for it here; `moetop doctor` says "
 	"what is missing |\n"
 	"\n"
@@ -60,10 +60,10 @@ static const char histograms[] =
 	"\n"
 	"In JSON `count`, `sum` and the quantiles `p50`, `p90`, `p99`; "
 	"in Prometheus a summary with the label `quantile`\n"
-	"(`0.5`, `0.9`, `0.99`), `_sum` and `_count`. `step_seconds` "
-	"is also a metric: `/metrics` leaves the gauge out while\n"
-	"the summary of the same name is there, as `_sum / _count` is "
-	"its mean.\n"
+	"(`0.5`, `0.9`, `0.99`) and no `_sum` or `_count`: they would "
+	"be of a sliding window, not since a start. As `step_seconds`\n"
+	"is also a metric, its summary is named "
+	"`moetop_step_duration_seconds`.\n"
 	"\n";
 
 static const char json[] =
@@ -102,6 +102,9 @@ static const struct row json_rows[] = {
 	    "processes that own a GPU: `pid`, `rank`, `agent` (state, see "
 	    "`health.agents`)" } },
 	{ { "`target.port`", "integer", "HTTP port of the server" } },
+	{ { "`target.compute_type`", "string",
+	    "arithmetic whose dense peak `mfu_ratio` is a share of: `BF16`, "
+	    "`FP8`, `FP4`; that of the expert GEMMs on this GPU" } },
 	{ { "`regime.value`", "string",
 	    "`idle`, `prefill`, `compute`, `kv`, `solo`, `valley` or `shared`; "
 	    "`null` while there is too little evidence" } },
@@ -109,7 +112,9 @@ static const struct row json_rows[] = {
 	    "in the valley: `near` (most active experts serve one row) or "
 	    "`far`; else `null`" } },
 	{ { "`regime.source`", "string",
-	    "weakest source that the verdict rests on" } },
+	    "weakest source of what decided: the experts that tokens touch, "
+	    "tokens per step (solo), prompts (prefill), steps or requests "
+	    "(idle)" } },
 	{ { "`metrics.ID`", "object",
 	    "`value` (number or `null`), `state`, `source`; every metric of "
 	    "the table above" } },
@@ -202,6 +207,8 @@ static const struct row family_rows[] = {
 	    "while unknown" } },
 	{ { "`moetop_regime_side`", "gauge", "`side`",
 	    "the same for `near` and `far`, in the valley only" } },
+	{ { "`moetop_step_duration_seconds`", "summary", "`source`, `quantile`",
+	    "the histogram `step_seconds`" } },
 	{ { "`moetop_layer_seconds_per_step`", "gauge", "`layer`, `source`",
 	    "as `layers[].seconds_per_step`" } },
 	{ { "`moetop_layer_before_seconds_per_step`", "gauge",
@@ -225,9 +232,9 @@ static const struct row family_rows[] = {
 	{ { "`moetop_kernel_share_ratio`", "gauge", "`class`, `source`",
 	    "their share of the step" } },
 	{ { "`moetop_target_info`", "gauge",
-	    "`engine`, `engine_version`, `model`, `quant`, `gpu`, `gpus`, "
-	    "`pid`",
-	    "always 1" } },
+	    "`engine`, `engine_version`, `model`, `quant`, `compute_type`, "
+	    "`gpu`, `gpus`, `pid`",
+	    "always 1; a label is empty where unknown" } },
 	{ { "`moetop_target_up`", "gauge", "", "0 when the server is gone" } },
 	{ { "`moetop_agent_info`", "gauge", "`rank`, `state`, `gpu`",
 	    "always 1" } },
@@ -252,7 +259,7 @@ static const struct row family_rows[] = {
 
 static const char end[] =
 	"\n"
-	"A model of 61 layers has some 830 series at most.\n"
+	"A model of 61 layers has some 820 series at most.\n"
 	"\n"
 	"## Recordings\n"
 	"\n"

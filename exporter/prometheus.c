@@ -1,8 +1,9 @@
 /*
  * prometheus.c - a snapshot in the Prometheus text format 0.0.4
  *
- * What is unknown has no sample.  A histogram is a summary; as a name may stand
- * for one type only, the gauge of the same id is left out beside it.
+ * What is unknown has no sample.  A histogram is a summary of quantiles alone:
+ * its counts are of a sliding window, and a _sum or _count that falls would
+ * look like a restarted counter.
  *
  * Series are few: 7 a layer and 3 a kernel class at most, so that a model of
  * 61 layers stays below 1000.
@@ -44,9 +45,18 @@ static void label_number(struct text *t, const char *name, uint64_t n)
 	label(t, name, s);
 }
 
-static void sample_begin(struct text *t, const char *name, const char *suffix)
+/* "" where 0 stands for unknown. */
+static void label_known(struct text *t, const char *name, uint64_t n)
 {
-	text_printf(t, "moetop_%s%s{", name, suffix);
+	if (n)
+		label_number(t, name, n);
+	else
+		label(t, name, "");
+}
+
+static void sample_begin(struct text *t, const char *name)
+{
+	text_printf(t, "moetop_%s{", name);
 }
 
 static void sample_end(struct text *t, double v)
@@ -70,24 +80,17 @@ static void plain(struct text *t, const char *name, const char *type,
 		  const char *help, double v)
 {
 	family(t, name, type, help);
-	sample_begin(t, name, "");
+	sample_begin(t, name);
 	sample_end(t, v);
 }
 
 /* ---- metrics and histograms --------------------------------------------- */
 
-/* A summary needs both; quantiles come as they are known. */
-static bool hist_known(const struct snapshot_hist *h)
+/* A name stands for one type only: the gauge of the mean step has its id. */
+static const char *summary_name(enum histogram_id id)
 {
-	return printable(h->count) && printable(h->sum);
-}
-
-static bool hidden_by_histogram(const struct snapshot *s, const char *id)
-{
-	for (unsigned i = 0; i < HISTOGRAMS; i++)
-		if (strcmp(histogram_info[i].key, id) == 0)
-			return hist_known(&s->hists[i]);
-	return false;
+	return id == HISTOGRAM_STEP ? "step_duration_seconds"
+				    : histogram_info[id].key;
 }
 
 static void write_metrics(struct text *t, const struct snapshot *s)
@@ -95,11 +98,11 @@ static void write_metrics(struct text *t, const struct snapshot *s)
 	for (unsigned i = 0; i < METRICS; i++) {
 		const struct metric_info *m = &metric_info[i];
 
-		if (!printable(s->metrics[i]) || hidden_by_histogram(s, m->key))
+		if (!printable(s->metrics[i]))
 			continue;
 		family(t, m->key, m->kind == KIND_COUNTER ? "counter" : "gauge",
 		       m->help);
-		sample_begin(t, m->key, "");
+		sample_begin(t, m->key);
 		label_source(t, s->metrics[i]);
 		sample_end(t, s->metrics[i].v);
 	}
@@ -110,7 +113,7 @@ static void write_quantile(struct text *t, const char *id, const char *quantile,
 {
 	if (!printable(x))
 		return;
-	sample_begin(t, id, "");
+	sample_begin(t, id);
 	label_source(t, x);
 	label(t, "quantile", quantile);
 	sample_end(t, x.v);
@@ -120,20 +123,15 @@ static void write_histograms(struct text *t, const struct snapshot *s)
 {
 	for (unsigned i = 0; i < HISTOGRAMS; i++) {
 		const struct snapshot_hist *h = &s->hists[i];
-		const char *id = histogram_info[i].key;
+		const char *id = summary_name((enum histogram_id)i);
 
-		if (!hist_known(h))
+		if (!printable(h->p50) && !printable(h->p90) &&
+		    !printable(h->p99))
 			continue;
 		family(t, id, "summary", histogram_info[i].help);
 		write_quantile(t, id, "0.5", h->p50);
 		write_quantile(t, id, "0.9", h->p90);
 		write_quantile(t, id, "0.99", h->p99);
-		sample_begin(t, id, "_sum");
-		label_source(t, h->sum);
-		sample_end(t, h->sum.v);
-		sample_begin(t, id, "_count");
-		label_source(t, h->count);
-		sample_end(t, h->count.v);
 	}
 }
 
@@ -208,7 +206,7 @@ static void write_column(struct text *t, const struct column *c,
 		if (!begun)
 			family(t, c->name, "gauge", c->help);
 		begun = true;
-		sample_begin(t, c->name, "");
+		sample_begin(t, c->name);
 		label_row(t, row, i);
 		label_source(t, x);
 		sample_end(t, x.v);
@@ -254,7 +252,7 @@ static void write_regime(struct text *t, const struct snapshot *s)
 	family(t, "regime", "gauge",
 	       "1 for the regime that the server is in, 0 for the others.");
 	for (unsigned r = REGIME_UNKNOWN + 1; r < REGIMES; r++) {
-		sample_begin(t, "regime", "");
+		sample_begin(t, "regime");
 		label(t, "regime", regime_name((enum regime)r));
 		sample_end(t, s->regime == r);
 	}
@@ -265,7 +263,7 @@ static void write_regime(struct text *t, const struct snapshot *s)
 	       "where "
 	       "most active experts serve one row, or far.");
 	for (unsigned i = SIDE_NEAR; i <= SIDE_FAR; i++) {
-		sample_begin(t, "regime_side", "");
+		sample_begin(t, "regime_side");
 		label(t, "side", side_name((enum side)i));
 		sample_end(t, s->side == i);
 	}
@@ -279,7 +277,7 @@ static void write_tiers(struct text *t, const struct snapshot_health *h)
 		if (!h->tiers[i].name[0])
 			continue;
 		for (unsigned state = TIER_OFF; state <= TIER_OK; state++) {
-			sample_begin(t, "tier_state", "");
+			sample_begin(t, "tier_state");
 			label(t, "tier", h->tiers[i].name);
 			label(t, "state",
 			      tier_state_name((enum tier_state)state));
@@ -295,7 +293,7 @@ static void write_ranks(struct text *t, const struct snapshot_target *g)
 	family(t, "agent_info", "gauge",
 	       "State of the agent in each rank; the value is always 1.");
 	for (unsigned i = 0; i < g->n_ranks && i < SNAPSHOT_RANKS_MAX; i++) {
-		sample_begin(t, "agent_info", "");
+		sample_begin(t, "agent_info");
 		label_number(t, "rank", g->ranks[i].rank);
 		label(t, "state", g->ranks[i].agent);
 		label(t, "gpu", g->ranks[i].gpu);
@@ -309,19 +307,20 @@ static void write_info(struct text *t, const struct snapshot *s)
 
 	family(t, "build_info", "gauge",
 	       "Version of moetop; the value is always 1.");
-	sample_begin(t, "build_info", "");
+	sample_begin(t, "build_info");
 	label(t, "version", MOETOP_VERSION);
 	sample_end(t, 1);
 	family(t, "target_info", "gauge",
 	       "The watched server; the value is always 1.");
-	sample_begin(t, "target_info", "");
+	sample_begin(t, "target_info");
 	label(t, "engine", g->engine);
 	label(t, "engine_version", g->engine_version);
 	label(t, "model", g->model);
 	label(t, "quant", g->quant);
+	label(t, "compute_type", s->compute_type);
 	label(t, "gpu", g->gpu);
-	label_number(t, "gpus", g->n_gpus);
-	label_number(t, "pid", g->pid > 0 ? (uint64_t)g->pid : 0);
+	label_known(t, "gpus", g->n_gpus);
+	label_known(t, "pid", g->pid > 0 ? (uint64_t)g->pid : 0);
 	sample_end(t, 1);
 	plain(t, "target_up", "gauge",
 	      "1 while the watched server runs, 0 when it is gone.",
@@ -348,7 +347,7 @@ static void write_lost(struct text *t, const struct snapshot_health *h)
 	family(t, "lost_total", "counter",
 	       "What moetop could not take in, by kind.");
 	for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++) {
-		sample_begin(t, "lost_total", "");
+		sample_begin(t, "lost_total");
 		label(t, "what", lost[i].what);
 		sample_end(t, (double)lost[i].n);
 	}

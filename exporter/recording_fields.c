@@ -140,6 +140,7 @@ static const struct field snapshot_fields[] = {
 	S(DOUBLE, uptime_s),
 	S(U64, sequence),
 	LIMITED(struct snapshot, Moetop__Snapshot, regime_source, SOURCES - 1),
+	S(TEXT, compute_type),
 	ROWS(struct snapshot, Moetop__Snapshot, layers, n_layers, layers,
 	     SNAPSHOT_LAYERS_MAX, &layer_shape),
 	ROWS(struct snapshot, Moetop__Snapshot, classes, n_classes, classes,

@@ -6,3 +6,14 @@ double arch_flops_per_token(const struct arch *a)
 
 	return 2 * (routed + a->dense_params);
 }
+
+const char *compute_type_name(enum compute_type c)
+{
+	static const char *const names[] = {
+		[COMPUTE_BF16] = "BF16",
+		[COMPUTE_FP8] = "FP8",
+		[COMPUTE_FP4] = "FP4",
+	};
+
+	return names[c];
+}

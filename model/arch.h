@@ -48,6 +48,9 @@ struct arch {
  * 2 x (moe_layers x top_k x expert_params + dense_params). */
 double arch_flops_per_token(const struct arch *a);
 
+/* "BF16", "FP8", "FP4". */
+const char *compute_type_name(enum compute_type c);
+
 static inline bool arch_is_moe(const struct arch *a)
 {
 	return a->experts > 0;

@@ -343,6 +343,8 @@ static void find_experts(const struct model *m, const struct arch *arch,
 	}
 }
 
+/* An engine that says it runs requests is believed over a tracker that sees
+ * none: they may have begun before it, or come by another way. */
 static bool is_idle(const struct sample *in, const struct load *l)
 {
 	double steps = steps_in(in);
@@ -352,7 +354,7 @@ static bool is_idle(const struct sample *in, const struct load *l)
 	if (isfinite(steps))
 		return steps < 0.5;
 	if (in->have_requests)
-		return true;
+		return !(l->running > 0);
 	return l->running <= 0 && !(in->queued > 0);
 }
 
@@ -363,6 +365,8 @@ void evidence_find(struct model *m, const struct sample *in,
 	load_read(in, &e->load);
 	load_remember(m, &e->load);
 	e->idle = is_idle(in, &e->load);
+	e->idle_source = in->have_agent || in->have_requests ? SOURCE_MEASURED
+							     : SOURCE_SCRAPED;
 	if (window_is_new(m, in))
 		e->new_window = window_take(m, in, arch);
 	judge_window(m, in, e);

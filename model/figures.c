@@ -40,7 +40,8 @@ void figures_find(const struct model *m, const struct sample *in,
 		  const struct evidence *e, const struct arch *arch,
 		  const struct gpu *gpu, struct figures *f)
 {
-	*f = (struct figures){ .source = SOURCE_INFERRED };
+	*f = (struct figures){ .source = SOURCE_INFERRED,
+			       .uniform = !m->have_skew };
 	economics_machine(gpu, in->gpus, in->have_peak ? in->peak_bw : 0,
 			  arch ? arch->compute : COMPUTE_BF16, &f->machine);
 	if (!arch || !arch_is_moe(arch) || !e->have_active ||
@@ -228,7 +229,8 @@ static void put_bandwidth(const struct sample *in, const struct evidence *e,
 		    value_make(in->tensor_active, s));
 		put(out, METRIC_MBU, value_ratio(dram, f->machine.bw, s));
 	}
-	if (f->have_cost)
+	/* over a step of the roofline it would be what the roofline assumes */
+	if (f->have_cost && e->step_s.state == VALUE_OK)
 		put(out, METRIC_USEFUL_MBU,
 		    aged(value_ratio(needed, f->step_s * f->machine.bw,
 				     f->source),
@@ -240,7 +242,30 @@ static void put_bandwidth(const struct sample *in, const struct evidence *e,
 	if (arch && value_known(tokens))
 		put(out, METRIC_MFU,
 		    value_ratio(tokens.v * arch_flops_per_token(arch),
-				f->machine.flops, tokens.source));
+				f->machine.flops,
+				source_weaker(SOURCE_INFERRED, tokens.source)));
+}
+
+static void put_effective_experts(const struct model *m,
+				  const struct sample *in, struct snapshot *out)
+{
+	unsigned layers = m->window.n_layers < SAMPLE_LAYERS_MAX
+				  ? m->window.n_layers
+				  : SAMPLE_LAYERS_MAX;
+	double sum = 0, n = 0;
+
+	for (unsigned l = 0; in->expert_rows && l < layers; l++) {
+		double n2 = rows_effective_experts(
+			in->expert_rows + (size_t)l * in->expert_rows_n,
+			in->expert_rows_n);
+
+		if (isfinite(n2)) {
+			sum += n2;
+			n += 1;
+		}
+	}
+	put(out, METRIC_EFFECTIVE_EXPERTS,
+	    value_ratio(sum, n, SOURCE_MEASURED));
 }
 
 static void put_model(const struct model *m, const struct sample *in,
@@ -248,7 +273,7 @@ static void put_model(const struct model *m, const struct sample *in,
 		      struct snapshot *out)
 {
 	struct value tokens = out->metrics[METRIC_TOKENS];
-	double sum = 0, n = 0, floor;
+	double floor;
 
 	if (value_known(tokens) && tokens.v > 0 && m->settings.gpu_price > 0)
 		put(out, METRIC_COST,
@@ -269,18 +294,7 @@ static void put_model(const struct model *m, const struct sample *in,
 						 arch->expert_bytes /
 							 arch->expert_params),
 			    SOURCE_MODELLED));
-	for (unsigned l = 0; in->expert_rows && l < m->window.n_layers; l++) {
-		double n2 = rows_effective_experts(
-			in->expert_rows + (size_t)l * arch->experts,
-			arch->experts);
-
-		if (isfinite(n2)) {
-			sum += n2;
-			n += 1;
-		}
-	}
-	put(out, METRIC_EFFECTIVE_EXPERTS,
-	    value_ratio(sum, n, SOURCE_MEASURED));
+	put_effective_experts(m, in, out);
 }
 
 void figures_metrics(const struct model *m, const struct sample *in,

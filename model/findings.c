@@ -58,13 +58,13 @@ static void find_valley(const struct evidence *e, const struct figures *f,
 		gain = value_make(1 - f->exit_cost_ratio, SOURCE_MODELLED);
 	n = add(out, near ? "valley_near" : "valley_far", SEVERITY_WARNING,
 		gain,
-		near ? "%.0f %% of the experts that a step reads serve a "
-		       "single row: more load mostly reads more experts, until "
-		       "about %.0f tokens per step."
-		     : "%.0f %% of the experts that a step reads still serve a "
-		       "single row: more load is shared better and better, up "
-		       "to about %.0f tokens per step.",
-		s1 * 100, f->exit_tokens);
+		near ? "A little more load mostly reads more experts; they are "
+		       "shared from %s %.0f tokens per step on (now %.0f %% of "
+		       "those read serve a single row)."
+		     : "More load is shared better and better, up to %s %.0f "
+		       "tokens per step (now %.0f %% of the experts read serve "
+		       "a single row).",
+		f->uniform ? "at least" : "about", f->exit_tokens, s1 * 100);
 	cite(n, "single_row_ratio", s1);
 	cite(n, "expert_share_ratio", f->shares.expert);
 	cite(n, "tokens_per_step", e->tokens.v);
@@ -73,13 +73,13 @@ static void find_valley(const struct evidence *e, const struct figures *f,
 
 static void find_roofs(const struct figures *f, struct snapshot *out)
 {
-	if (out->regime == REGIME_KV)
+	if (out->regime == REGIME_KV && f->shares.kv > 0)
 		cite(add(out, "kv_bound", SEVERITY_NOTICE, unknown,
 			 "Attention takes %.0f %% of a step: reading the KV "
 			 "cache, not the experts, sets the price of a token.",
 			 f->shares.kv * 100),
 		     "kv_share_ratio", f->shares.kv);
-	if (out->regime == REGIME_COMPUTE)
+	if (out->regime == REGIME_COMPUTE && f->shares.compute > 0)
 		cite(add(out, "compute_bound", SEVERITY_INFO, unknown,
 			 "%.0f %% of a step is bound by arithmetic: the "
 			 "weights are well shared.",
@@ -97,7 +97,7 @@ static void find_idle_steps(const struct model *m, const struct evidence *e,
 	if (!e->agrees || e->idle || idle <= HOST_IDLE_MIN)
 		return;
 	cite(add(out, "host_bound", SEVERITY_WARNING,
-		 value_make(idle, SOURCE_MEASURED),
+		 value_make(idle, SOURCE_MODELLED),
 		 "No kernel runs for %.0f %% of a step: the GPU waits for the "
 		 "host (launches, scheduling, sampling).",
 		 idle * 100),

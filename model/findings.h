@@ -9,6 +9,9 @@
  * smbu_impossible		S-MBU > 1.02: the model config, the GPU or the
  *				routing input is wrong
  *
+ * A gain is a limit: of a step, only the reads of weights and the arithmetic
+ * are taken to grow with the load, KV reads and communication are not.
+ *
  * A finding has numbers as evidence and one sentence that says what they mean.
  * The verdict is three lines for the first screen, "" where there is nothing to
  * say.

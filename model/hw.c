@@ -205,10 +205,12 @@ const struct gpu *gpu_at(unsigned i)
 	return i < GPUS ? &gpus[i] : NULL;
 }
 
+enum compute_type gpu_compute(const struct gpu *g, enum compute_type c)
+{
+	return g->flops[c] > 0 ? c : COMPUTE_BF16;
+}
+
 double gpu_flops(const struct gpu *g, enum compute_type c)
 {
-	for (int t = (int)c; t > COMPUTE_BF16; t--)
-		if (g->flops[t] > 0)
-			return g->flops[t];
-	return g->flops[COMPUTE_BF16];
+	return g->flops[gpu_compute(g, c)];
 }

@@ -25,8 +25,11 @@ const struct gpu *gpu_find(const char *name);
 /* The table, for listings; NULL past the end. */
 const struct gpu *gpu_at(unsigned i);
 
-/* Peak for the arithmetic that weights of type c can use here; a missing unit
- * falls back to the next wider one. */
+/* The arithmetic that a model made for c gets here: BF16 where the GPU has no
+ * unit for c, as engines then unpack the weights and multiply in BF16. */
+enum compute_type gpu_compute(const struct gpu *g, enum compute_type c);
+
+/* Dense peak of that arithmetic. */
 double gpu_flops(const struct gpu *g, enum compute_type c);
 
 #endif

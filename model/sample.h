@@ -109,8 +109,9 @@ struct sample {
 	double scrape_age_s;
 
 	double gpus; /* GPUs that hold the model, >= 1 */
-	const uint32_t
-		*expert_rows; /* [n_layers][experts] last minute, or NULL */
+	/* [SAMPLE_LAYERS_MAX][expert_rows_n] of the last minute, or NULL */
+	const uint32_t *expert_rows;
+	unsigned expert_rows_n;
 };
 
 #endif

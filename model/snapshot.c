@@ -2,6 +2,7 @@
 #include "model/hist.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define INTERVAL_MIN_S 1e-3
@@ -57,16 +58,23 @@ static void gather(const struct model *m, const struct sample *in,
 		r->weight = in->interval_s;
 }
 
+/* Of the weakest that decided; figures derived from measured ones pass. */
 static enum value_source regime_source(const struct snapshot *out,
-				       const struct evidence *e)
+				       const struct evidence *e,
+				       const struct figures *f)
 {
 	switch (out->regime) {
 	case REGIME_IDLE:
-		return SOURCE_MEASURED;
+		return e->idle_source;
+	case REGIME_PREFILL:
+		return e->prefill.state == VALUE_OK ? SOURCE_MEASURED
+						    : SOURCE_INFERRED;
 	case REGIME_SOLO:
 		return e->tokens.source;
 	default:
-		return e->active_source;
+		return f->source == SOURCE_INFERRED
+			       ? e->active_source
+			       : source_weaker(e->active_source, f->source);
 	}
 }
 
@@ -79,7 +87,7 @@ static void classify(struct model *m, const struct sample *in,
 	gather(m, in, e, f, &r);
 	out->regime = regime_update(&m->regime, &r);
 	out->side = regime_side(&m->regime);
-	out->regime_source = regime_source(out, e);
+	out->regime_source = regime_source(out, e, f);
 }
 
 static void window_hist(const struct model *m, const struct evidence *e,
@@ -132,6 +140,10 @@ void model_update(struct model *m, const struct sample *given,
 	out->interval_s = in.interval_s;
 	out->uptime_s = fmax(0, in.time - m->start_time);
 	out->sequence = ++m->sequence;
+	snprintf(out->compute_type, sizeof(out->compute_type), "%s",
+		 arch && gpu
+			 ? compute_type_name(gpu_compute(gpu, arch->compute))
+			 : "");
 	evidence_find(m, &in, arch, &e);
 	figures_find(m, &in, &e, arch, gpu, &f);
 	figures_metrics(m, &in, &e, arch, &f, out);

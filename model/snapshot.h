@@ -117,7 +117,7 @@ enum tier_state { TIER_OFF, TIER_MISSING, TIER_OK };
 struct snapshot_tier {
 	char name[4]; /* "T0", "T1", "T2", "T3", "C" */
 	enum tier_state state;
-	char what[64];    /* "requests in flight, from the kernel (K)" */
+	char what[96];    /* "requests in flight, from the kernel (K)" */
 	char remedy[160]; /* the command or setting that would enable it */
 };
 
@@ -158,6 +158,7 @@ struct snapshot {
 	enum regime regime;
 	enum side side;
 	enum value_source regime_source;
+	char compute_type[8]; /* whose peak MFU is a share of: "FP8"; "" */
 	struct value metrics[METRICS];
 	struct snapshot_hist hists[HISTOGRAMS];
 	unsigned n_layers;

@@ -67,7 +67,8 @@ struct model {
 
 /* What is known of one decode step, from whichever source is best. */
 struct evidence {
-	bool idle;         /* nothing ran, nothing waits */
+	bool idle; /* nothing ran, nothing waits */
+	enum value_source idle_source;
 	bool new_window;   /* arrived with this sample */
 	bool have_rows;    /* m->window has sampled cells */
 	bool fresh;        /* window not older than WINDOW_STALE_S */
@@ -101,8 +102,11 @@ struct figures {
 	bool have_shares;
 	struct step_shares shares;
 	enum value_source source; /* of cost and shares */
-	double step_s;            /* T behind the shares */
-	double exit_tokens;       /* B where s1 falls to 0.1; 0 unknown */
+	/* No skew was seen yet: what is modelled takes uniform routing, where U
+	 * is largest and the valley ends earliest. */
+	bool uniform;
+	double step_s;          /* T behind the shares */
+	double exit_tokens;     /* B where s1 falls to 0.1; 0 unknown */
 	double exit_cost_ratio; /* cost per token there, over now; 0 unknown */
 };
 

@@ -18,61 +18,85 @@ static void say_load(const struct evidence *e, const struct snapshot *out,
 			 e->tokens.v < 1.5 ? "" : "s");
 }
 
-static void say_experts(const struct evidence *e, const struct arch *arch,
-			const char *head, struct snapshot *out)
+static void say_experts(const struct evidence *e, const struct figures *f,
+			const struct arch *arch, const char *head,
+			struct snapshot *out)
 {
-	const char *about = e->active_source == SOURCE_MEASURED ? "" : "about ";
+	bool measured = e->active_source == SOURCE_MEASURED;
+	const char *about = measured ? "" : f->uniform ? "at most " : "about ";
 	char load[48];
 	bool one;
 
 	say_load(e, out, load, sizeof(load));
 	one = strncmp(load, "1 ", 2) == 0;
-	snprintf(
-		out->verdict[0], sizeof(out->verdict[0]),
-		"%s  %s read%s %s%.0f of %u experts per layer, %.0f %% of them "
-		"for a single row.",
-		head, load, one ? "s" : "", about, e->active, arch->experts,
-		e->active > 0 ? e->single / e->active * 100 : 0);
+	snprintf(out->verdict[0], sizeof(out->verdict[0]),
+		 "%s  %s read%s %s%.0f of %u experts per layer, %s%.0f %% of "
+		 "them for a single row.",
+		 head, load, one ? "s" : "", about, e->active, arch->experts,
+		 measured ? "" : "about ",
+		 e->active > 0 ? e->single / e->active * 100 : 0);
 }
 
-static void say_gain(const struct figures *f, struct snapshot *out)
+/* Where the valley ends, seen from here; NULL: not in sight. */
+static const char *way_out(const struct evidence *e, const struct figures *f,
+			   enum regime regime)
 {
+	if (!(f->exit_tokens > e->tokens.v))
+		return NULL;
+	if (regime == REGIME_VALLEY)
+		return f->uniform ? "ends at the earliest near" : "ends near";
+	if (regime == REGIME_SOLO)
+		return f->uniform ? "lies ahead, at least up to"
+				  : "lies ahead, up to about";
+	return NULL;
+}
+
+/* Of a decode step: where prompts rule it says nothing.  KV reads that are not
+ * known can only make the next request dearer. */
+static void say_gain(const struct evidence *e, const struct figures *f,
+		     struct snapshot *out)
+{
+	bool kv = value_known(out->metrics[METRIC_KV_SHARE]);
+	const char *way = way_out(e, f, out->regime);
 	char *line = out->verdict[1];
 	int n;
 
-	if (!f->have_shares)
+	if (!f->have_shares || out->regime == REGIME_PREFILL ||
+	    (out->regime == REGIME_KV && !kv))
 		return;
 	n = snprintf(line, sizeof(out->verdict[1]),
-		     "One more request is %.0f %% free.", f->shares.gain * 100);
-	if (out->regime == REGIME_VALLEY && f->exit_tokens > 0)
+		     "One more request is %s%.0f %% free%s.",
+		     kv ? "" : "up to ", f->shares.gain * 100,
+		     kv ? "" : " (KV reads not known)");
+	if (way)
 		snprintf(line + n, sizeof(out->verdict[1]) - (size_t)n,
-			 "  The valley ends near %.0f tokens per step.",
-			 f->exit_tokens);
-	if (out->regime == REGIME_SOLO && f->exit_tokens > 0)
-		snprintf(line + n, sizeof(out->verdict[1]) - (size_t)n,
-			 "  The valley lies ahead, up to about %.0f tokens per "
-			 "step.",
+			 "  The valley %s %.0f tokens per step.", way,
 			 f->exit_tokens);
 }
 
+/* What is not experts' or dense reads is taken not to grow with the load: a
+ * limit, not a promise; where KV, arithmetic or prompts rule, not even that. */
 static void say_cost(const struct figures *f, struct snapshot *out)
 {
 	struct value cost = out->metrics[METRIC_COST];
 	char *line = out->verdict[2];
 	size_t bytes = sizeof(out->verdict[2]);
-	bool ahead = f->exit_cost_ratio > 0 && f->exit_cost_ratio < 1;
+	bool reads = out->regime == REGIME_SOLO ||
+		     out->regime == REGIME_VALLEY ||
+		     out->regime == REGIME_SHARED;
+	bool ahead = reads && f->exit_cost_ratio > 0 && f->exit_cost_ratio < 1;
 
 	if (value_known(cost) && ahead)
 		snprintf(line, bytes,
 			 "Now $%.2f per M tokens; at %.0f tokens per step "
-			 "about $%.2f (-%.0f %%).",
+			 "as low as $%.2f (-%.0f %%).",
 			 cost.v, f->exit_tokens, cost.v * f->exit_cost_ratio,
 			 (1 - f->exit_cost_ratio) * 100);
 	else if (value_known(cost))
 		snprintf(line, bytes, "Now $%.2f per M tokens.", cost.v);
 	else if (ahead)
 		snprintf(line, bytes,
-			 "At %.0f tokens per step a token would cost about "
+			 "At %.0f tokens per step a token could cost up to "
 			 "%.0f %% less.",
 			 f->exit_tokens, (1 - f->exit_cost_ratio) * 100);
 }
@@ -80,6 +104,35 @@ static void say_cost(const struct figures *f, struct snapshot *out)
 static void say(struct snapshot *out, const char *text)
 {
 	snprintf(out->verdict[0], sizeof(out->verdict[0]), "%s", text);
+}
+
+/* The regime is held from before, without figures of the present. */
+static void say_held(struct snapshot *out)
+{
+	static const char *const words[REGIMES] = {
+		[REGIME_COMPUTE] = "COMPUTE-BOUND.",
+		[REGIME_KV] = "KV-BOUND.",
+		[REGIME_VALLEY] = "IN THE VALLEY.",
+		[REGIME_SHARED] = "SHARED.",
+	};
+
+	if (words[out->regime])
+		say(out, words[out->regime]);
+}
+
+static const char *why_unknown(const struct evidence *e,
+			       const struct figures *f, const struct arch *arch)
+{
+	if (!arch)
+		return "No verdict: the shape of the model is not known; name "
+		       "its config.json with --model.";
+	if (e->have_active && !f->have_cost)
+		return "No verdict: the config does not tell how many bytes an "
+		       "expert takes.";
+	if (e->have_active && !f->have_shares)
+		return "No verdict: the peak bandwidth of this GPU is not "
+		       "known.";
+	return "No verdict yet: waiting for the first figures.";
 }
 
 static void say_head(const struct evidence *e, const struct figures *f,
@@ -97,25 +150,28 @@ static void say_head(const struct evidence *e, const struct figures *f,
 			 "to generated tokens.");
 		break;
 	case REGIME_COMPUTE:
-		snprintf(line, bytes,
-			 "COMPUTE-BOUND.  %.0f %% of a step is arithmetic: the "
-			 "weights are well shared.",
-			 f->shares.compute * 100);
+		if (f->shares.compute > 0)
+			snprintf(line, bytes,
+				 "COMPUTE-BOUND.  %.0f %% of a step is "
+				 "arithmetic: the weights are well shared.",
+				 f->shares.compute * 100);
 		break;
 	case REGIME_KV:
-		snprintf(line, bytes,
-			 "KV-BOUND.  Attention takes %.0f %% of a step.",
-			 f->shares.kv * 100);
+		if (f->shares.kv > 0)
+			snprintf(line, bytes,
+				 "KV-BOUND.  Attention takes %.0f %% of a "
+				 "step.",
+				 f->shares.kv * 100);
 		break;
 	case REGIME_SOLO:
 		if (e->have_active && arch)
-			say_experts(e, arch, "SOLO.", out);
+			say_experts(e, f, arch, "SOLO.", out);
 		else
 			say(out, "SOLO.  One stream at a time.");
 		break;
 	case REGIME_VALLEY:
 		if (e->have_active && arch)
-			say_experts(e, arch,
+			say_experts(e, f, arch,
 				    out->side == SIDE_NEAR
 					    ? "IN THE VALLEY, near side."
 					    : "IN THE VALLEY, far side.",
@@ -123,14 +179,11 @@ static void say_head(const struct evidence *e, const struct figures *f,
 		break;
 	case REGIME_SHARED:
 		if (e->have_active && arch)
-			say_experts(e, arch, "SHARED.", out);
+			say_experts(e, f, arch, "SHARED.", out);
 		break;
 	case REGIME_UNKNOWN:
 	case REGIMES:
-		say(out, arch ? "No verdict yet: waiting for the first "
-				"figures."
-			      : "No verdict: the shape of the model is not "
-				"known; name its config.json with --model.");
+		say(out, why_unknown(e, f, arch));
 		break;
 	}
 }
@@ -146,11 +199,10 @@ void verdict_fill(const struct evidence *e, const struct figures *f,
 		return;
 	}
 	say_head(e, f, arch, out);
-	if (!out->verdict[0][0]) /* held from before, without figures now */
-		say(out, out->regime == REGIME_VALLEY ? "IN THE VALLEY."
-						      : "SHARED.");
+	if (!out->verdict[0][0])
+		say_held(out);
 	if (out->regime == REGIME_IDLE || out->regime == REGIME_UNKNOWN)
 		return;
-	say_gain(f, out);
+	say_gain(e, f, out);
 	say_cost(f, out);
 }

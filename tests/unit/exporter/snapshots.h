@@ -151,6 +151,7 @@ static inline void snapshot_full(struct snapshot *s)
 	s->interval_s = 1;
 	s->uptime_s = 60;
 	s->sequence = 60;
+	strcpy(s->compute_type, "BF16");
 	snapshot_fill_target(&s->target);
 	snapshot_fill_health(&s->health);
 	snapshot_fill_metrics(s);

@@ -77,22 +77,42 @@ static void what_is_unknown_has_no_sample(void **state)
 	free(text);
 }
 
-static void a_histogram_hides_the_gauge_of_its_name(void **state)
+/* Its type never changes, whatever is known beside it. */
+static void the_mean_step_is_a_gauge(void **state)
 {
 	char *text;
 
 	(void)state;
 	snapshot_full(&s);
 	text = write_text();
-	assert_true(has_line(text, "# TYPE moetop_step_seconds summary"));
-	assert_null(strstr(text, "# TYPE moetop_step_seconds gauge"));
-	free(text);
-	s.hists[HISTOGRAM_STEP].count.state = VALUE_NO_DATA;
-	text = write_text();
 	assert_true(has_line(text, "# TYPE moetop_step_seconds gauge"));
-	assert_null(strstr(text, "# TYPE moetop_step_seconds summary"));
 	assert_true(has_line(text,
 			     "moetop_step_seconds{source=\"measured\"} 0.012"));
+	assert_true(
+		has_line(text, "# TYPE moetop_step_duration_seconds summary"));
+	assert_null(strstr(text, "# TYPE moetop_step_seconds summary"));
+	free(text);
+}
+
+/* The histograms slide; a _count that falls is no counter. */
+static void summaries_count_nothing(void **state)
+{
+	char *text;
+
+	(void)state;
+	snapshot_full(&s);
+	text = write_text();
+	assert_true(has_line(text, "moetop_ttft_seconds{source=\"measured\","
+				   "quantile=\"0.5\"} 0.09375"));
+	assert_null(strstr(text, "_sum{"));
+	assert_null(strstr(text, "_count{"));
+	free(text);
+	s.hists[HISTOGRAM_TTFT] = (struct snapshot_hist){
+		.count = { 0, VALUE_OK, SOURCE_MEASURED },
+		.sum = { 0, VALUE_OK, SOURCE_MEASURED },
+	};
+	text = write_text();
+	assert_null(strstr(text, "moetop_ttft_seconds"));
 	free(text);
 }
 
@@ -173,7 +193,8 @@ int main(void)
 		cmocka_unit_test(a_full_snapshot),
 		cmocka_unit_test(an_empty_snapshot),
 		cmocka_unit_test(what_is_unknown_has_no_sample),
-		cmocka_unit_test(a_histogram_hides_the_gauge_of_its_name),
+		cmocka_unit_test(the_mean_step_is_a_gauge),
+		cmocka_unit_test(summaries_count_nothing),
 		cmocka_unit_test(exactly_one_regime_is_on),
 		cmocka_unit_test(series_are_few),
 		cmocka_unit_test(hostile_names_stay_labels),

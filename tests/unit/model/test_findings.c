@@ -23,7 +23,9 @@ static void test_prefill_share(void **state)
 	/* 100 of the 500 tokens of such a step are decoded ones */
 	is(METRIC_PREFILL_SHARE, 3e9 * 0.8 / 4e9, VALUE_OK, SOURCE_MEASURED);
 	assert_int_equal(f->snap.regime, REGIME_PREFILL);
-	give_requests(120, 0); /* no one waits any more */
+	assert_int_equal(f->snap.regime_source, SOURCE_MEASURED);
+	assert_string_equal(f->snap.verdict[1], ""); /* of a decode step */
+	give_requests(120, 0);                       /* no one waits any more */
 	for (unsigned i = 0; i < 4; i++)
 		update();
 	assert_true(f->snap.regime != REGIME_PREFILL);
@@ -75,10 +77,31 @@ static void test_kv_bound_by_attention_time(void **state)
 	is(METRIC_KV_SHARE, 0.6, VALUE_OK, SOURCE_INFERRED);
 	assert_int_equal(f->snap.regime, REGIME_KV);
 	assert_true(found("kv_bound"));
+	assert_non_null(strstr(f->snap.verdict[1], "request is "));
+	assert_null(strstr(f->snap.verdict[1], "up to"));
+	assert_null(strstr(f->snap.verdict[2], "as low as"));
 	assert_true(fabs(metric(METRIC_MARGINAL_GAIN).v +
 			 metric(METRIC_EXPERT_SHARE).v +
 			 metric(METRIC_KV_SHARE).v +
 			 metric(METRIC_COMPUTE_SHARE).v - 1) < 1e-12);
+}
+
+/* The window is over with the load; what attention takes now is not known, and
+ * that is not 0 %. */
+static void test_kv_bound_without_figures(void **state)
+{
+	(void)state;
+	give_requests(64, 0);
+	give_agent(100);
+	give_window(64, 100, 20);
+	f->window.group_ns[0] = 2e8;
+	f->window.group_ns[2] = 6e8;
+	update();
+	give_requests(640, 0);
+	update();
+	assert_int_equal(f->snap.regime, REGIME_KV); /* it lasts 2 s */
+	assert_string_equal(f->snap.verdict[0], "KV-BOUND.");
+	assert_false(found("kv_bound"));
 }
 
 static void test_findings_of_the_valley(void **state)
@@ -98,8 +121,9 @@ static void test_findings_of_the_valley(void **state)
 	assert_string_equal(n->evidence[0].key, "single_row_ratio");
 	assert_non_null(strstr(f->snap.verdict[0], "near side"));
 	assert_non_null(strstr(f->snap.verdict[0], "14 users read 61 of 128"));
-	assert_non_null(strstr(f->snap.verdict[1], "free"));
-	assert_non_null(strstr(f->snap.verdict[2], "$"));
+	assert_non_null(strstr(f->snap.verdict[1], "up to "));
+	assert_non_null(strstr(f->snap.verdict[1], "ends near "));
+	assert_non_null(strstr(f->snap.verdict[2], "as low as $"));
 }
 
 static void test_host_bound_padding_and_impossible(void **state)
@@ -204,6 +228,23 @@ static void test_dense_model_has_no_valley(void **state)
 	assert_non_null(strstr(f->snap.verdict[0], "no experts"));
 }
 
+static void test_what_a_verdict_lacks(void **state)
+{
+	struct arch odd = arch;
+
+	(void)state;
+	give_requests(16, 0);
+	model_update(f->model, &f->in, NULL, NULL, &f->snap);
+	assert_non_null(strstr(f->snap.verdict[0], "--model"));
+	model_update(f->model, &f->in, &arch, NULL, &f->snap);
+	assert_int_equal(f->snap.regime, REGIME_UNKNOWN);
+	assert_non_null(strstr(f->snap.verdict[0], "peak bandwidth"));
+	assert_string_equal(f->snap.compute_type, "");
+	odd.expert_bytes = 0;
+	model_update(f->model, &f->in, &odd, gpu_find("H200"), &f->snap);
+	assert_non_null(strstr(f->snap.verdict[0], "how many bytes"));
+}
+
 static void test_target_and_health_are_left_alone(void **state)
 {
 	(void)state;
@@ -226,10 +267,12 @@ int main(void)
 		T(test_prefill_share_by_time_added),
 		T(test_window_without_decode_steps),
 		T(test_kv_bound_by_attention_time),
+		T(test_kv_bound_without_figures),
 		T(test_findings_of_the_valley),
 		T(test_host_bound_padding_and_impossible),
 		T(test_edge_values),
 		T(test_dense_model_has_no_valley),
+		T(test_what_a_verdict_lacks),
 		T(test_target_and_health_are_left_alone),
 	};
 

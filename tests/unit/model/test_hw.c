@@ -108,7 +108,10 @@ static void test_missing_unit_falls_back(void **state)
 
 	(void)state;
 	assert_true(gpu_flops(a100, COMPUTE_FP4) == 312e12);
-	assert_true(gpu_flops(h100, COMPUTE_FP4) == 1978.9e12);
+	assert_true(gpu_flops(h100, COMPUTE_FP8) == 1978.9e12);
+	assert_true(gpu_flops(h100, COMPUTE_FP4) == 989.4e12);
+	assert_int_equal(gpu_compute(h100, COMPUTE_FP4), COMPUTE_BF16);
+	assert_int_equal(gpu_compute(b200, COMPUTE_FP4), COMPUTE_FP4);
 	assert_true(gpu_flops(b200, COMPUTE_FP4) == 9000e12);
 	assert_true(gpu_flops(b200, COMPUTE_BF16) == 2250e12);
 }

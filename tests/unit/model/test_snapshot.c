@@ -43,6 +43,37 @@ static void test_engine_metrics_only(void **state)
 	f->in.running = f->in.queued = 0;
 	update();
 	assert_int_equal(f->snap.regime, REGIME_IDLE);
+	assert_int_equal(f->snap.regime_source, SOURCE_SCRAPED);
+}
+
+/* Uniform routing bounds what is not seen: the words say so. */
+static void test_words_without_rows(void **state)
+{
+	(void)state;
+	f->in.have_scrape = true;
+	f->in.running = 16;
+	update();
+	assert_non_null(strstr(f->snap.verdict[0], "read at most 82 of 128"));
+	assert_non_null(strstr(f->snap.verdict[0], "about 59 %"));
+	assert_non_null(strstr(f->snap.verdict[1], "up to "));
+	assert_non_null(strstr(f->snap.verdict[1], "at the earliest near 57"));
+	assert_non_null(strstr(f->snap.verdict[2], "up to "));
+}
+
+/* The engine runs requests that began before the tracker. */
+static void test_requests_from_before_the_tracker(void **state)
+{
+	(void)state;
+	give_requests(0, 0);
+	f->in.have_scrape = true;
+	f->in.running = 16;
+	update();
+	is(METRIC_TOKENS_PER_STEP, 16, VALUE_OK, SOURCE_SCRAPED);
+	assert_int_equal(f->snap.regime, REGIME_VALLEY);
+	f->in.running = 0;
+	update();
+	assert_int_equal(f->snap.regime, REGIME_IDLE);
+	assert_int_equal(f->snap.regime_source, SOURCE_MEASURED);
 }
 
 static void test_old_engine_metrics_are_stale(void **state)
@@ -75,7 +106,8 @@ static void test_requests_only(void **state)
 	is(METRIC_ARRIVALS, 6, VALUE_OK, SOURCE_MEASURED);
 	is(METRIC_EVENTS, 1400, VALUE_OK, SOURCE_MEASURED);
 	is(METRIC_TOKENS_PER_STEP, 14, VALUE_OK, SOURCE_INFERRED);
-	unknown(METRIC_TOKENS); /* an event is not a token */
+	unknown(METRIC_TOKENS);     /* an event is not a token */
+	unknown(METRIC_USEFUL_MBU); /* nothing tells how long a step takes */
 	assert_int_equal(f->snap.regime, REGIME_VALLEY);
 }
 
@@ -120,7 +152,8 @@ static void test_shares_follow_the_formulas(void **state)
 	is(METRIC_USEFUL_MBU, (routed + 2.44e9) / (0.010 * 4.8e12), VALUE_OK,
 	   SOURCE_INFERRED);
 	is(METRIC_MFU, 1600 * 2 * (48 * 8 * 4718592.0 + 1.22e9) / 989.4e12,
-	   VALUE_OK, SOURCE_MEASURED);
+	   VALUE_OK, SOURCE_INFERRED);
+	assert_string_equal(f->snap.compute_type, "BF16");
 	assert_int_equal(f->snap.regime, REGIME_VALLEY);
 	assert_int_equal(f->snap.regime_source, SOURCE_MEASURED);
 	assert_int_equal(f->snap.side, SIDE_FAR); /* s1 = 1/2 exactly */
@@ -225,9 +258,29 @@ static void test_effective_experts(void **state)
 		f->expert_rows[128 + i] = i ? 0 : 50; /* N2 = 1 */
 	}
 	f->in.expert_rows = f->expert_rows;
+	f->in.expert_rows_n = 128;
 	update();
 	is(METRIC_EFFECTIVE_EXPERTS, (128 + 1) / 2.0, VALUE_OK,
 	   SOURCE_MEASURED);
+}
+
+/* The rows come with their own number of experts: another config does not
+ * make them longer. */
+static void test_effective_experts_of_another_shape(void **state)
+{
+	const unsigned n = 16;
+	uint32_t *rows = calloc((size_t)SAMPLE_LAYERS_MAX * n, sizeof(*rows));
+
+	(void)state;
+	for (unsigned i = 0; i < n; i++)
+		rows[i] = 10;
+	give_window(16, 64, 32);
+	f->window.n_layers = SAMPLE_LAYERS_MAX;
+	f->in.expert_rows = rows;
+	f->in.expert_rows_n = n;
+	update();
+	free(rows);
+	is(METRIC_EFFECTIVE_EXPERTS, n, VALUE_OK, SOURCE_MEASURED);
 }
 
 /* ---- age -------------------------------------------------------------- */
@@ -342,6 +395,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_nothing_known),
 		T(test_engine_metrics_only),
+		T(test_words_without_rows),
+		T(test_requests_from_before_the_tracker),
 		T(test_old_engine_metrics_are_stale),
 		T(test_requests_only),
 		T(test_rows_are_the_window),
@@ -351,6 +406,7 @@ int main(void)
 		T(test_overlapping_groups_still_sum_to_one),
 		T(test_distributions_of_the_window),
 		T(test_effective_experts),
+		T(test_effective_experts_of_another_shape),
 		T(test_warming_until_the_first_window),
 		T(test_old_window_goes_stale),
 		T(test_other_load_makes_rows_stale),
