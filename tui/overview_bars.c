@@ -103,7 +103,8 @@ static void draw_mfu(struct view *v, struct rect r)
 		.useful = NAN,
 	};
 
-	fields_add(&fs, 2, STYLE_DIM, "", "of the dense peak");
+	fields_add(&fs, 2, STYLE_DIM, "", "of the dense %s%speak",
+		   v->shot.compute_type, v->shot.compute_type[0] ? " " : "");
 	if (value_known(*metric(v, METRIC_TENSOR_ACTIVE)))
 		fields_value(&fs, 1, "tensor active",
 			     *metric(v, METRIC_TENSOR_ACTIVE), NUMBER_PERCENT);

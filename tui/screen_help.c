@@ -16,7 +16,7 @@ static const struct help_line signs[] = {
 	{ "61 %~", "inferred from other measurements" },
 	{ "61 %≈", "modelled: a formula, an assumption" },
 	{ "61 %§", "scraped: the engine's own claim" },
-	{ "(61 %)", "stale: its source went silent" },
+	{ "(61 %)", "stale: source silent or load changed" },
 	{ "-", "unknown" },
 	{ "…", "unknown yet, being gathered" },
 };
@@ -26,7 +26,7 @@ static const struct help_line numbers[] = {
 	{ "φ", "expert reads per row; 1: none shared" },
 	{ "η", "how much of one more request is free" },
 	{ "V", "sparsity lost times sharing missing" },
-	{ "B", "tokens in a decode step" },
+	{ "B", "tokens in a step, short prompts too" },
 	{ "MBU", "DRAM bytes over what it could move" },
 	{ "S-MBU", "bytes the step needs, over the same" },
 	{ "MFU", "useful arithmetic over dense peak" },

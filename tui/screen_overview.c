@@ -105,12 +105,12 @@ static void draw_finding(struct view *v, struct rect r, int y,
 	};
 	unsigned severity =
 		f->severity <= SEVERITY_WARNING ? f->severity : SEVERITY_INFO;
-	char gain[NUMBER_TEXT], text[NUMBER_TEXT + 8] = "";
+	char gain[NUMBER_TEXT], text[NUMBER_TEXT + 16] = "";
 	int w = 0;
 
 	if (value_known(f->gain)) {
 		format_value(gain, f->gain, NUMBER_PERCENT_WHOLE);
-		snprintf(text, sizeof(text), "saves %s", gain);
+		snprintf(text, sizeof(text), "saves ≤ %s", gain);
 		w = grid_width(&v->grid, text, strlen(text));
 	}
 	grid_text(&v->grid, r, 1, y, marks[severity].style,

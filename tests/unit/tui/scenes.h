@@ -107,13 +107,14 @@ static inline void scene_layers(struct snapshot *s, double step, double rows,
 	for (unsigned i = 0; i < SCENE_LAYERS; i++) {
 		struct snapshot_layer *l = &s->layers[i];
 		double f = 1 + 0.12 * sin(i * 1.7);
+		double u = fmin(active * f, fmin(rows, 128));
 		l->seconds_per_step = scene_ok(each * f);
 		l->expert_seconds_per_step = scene_ok(each * f * 0.8);
 		l->rows = scene_ok(rows);
-		l->active_experts = scene_ok(active * f);
-		l->single_row_experts = scene_ok(single * f);
-		l->dram_bytes_per_step = scene_ok(active * f * 18.9e6);
-		l->fragmentation = scene_ok(active * f / rows);
+		l->active_experts = scene_ok(u);
+		l->single_row_experts = scene_ok(fmin(single * f, u));
+		l->dram_bytes_per_step = scene_ok(u * 18.9e6);
+		l->fragmentation = scene_ok(u / rows);
 		l->share = scene_ok(f / SCENE_LAYERS);
 		snprintf(l->backend, sizeof(l->backend), "gemm.grouped_tri");
 	}
@@ -207,7 +208,7 @@ static inline void scene_load(struct snapshot *s, double users, double step,
 	m[METRIC_READ_AMPLIFICATION] =
 		scene_from(mbu / useful, SOURCE_MODELLED);
 	m[METRIC_DRAM_READ] = scene_ok(mbu * 8 * 4.8e12);
-	m[METRIC_MFU] = scene_from(mfu, SOURCE_MODELLED);
+	m[METRIC_MFU] = scene_from(mfu, SOURCE_INFERRED);
 	m[METRIC_BUSY] = scene_ok(0.94);
 	m[METRIC_COST] = scene_from(8 * 3.0 / 3600 / (users / step) * 1e6,
 				    SOURCE_INFERRED);
@@ -249,15 +250,18 @@ static inline void scene_near(struct snapshot *s)
 		  "IN THE VALLEY, near side.  14 users read 71 of 128 "
 		  "experts per layer, 59 % of them for a single row.");
 	scene_say(s, 1,
-		  "One more request is 58 % free.  The valley ends "
-		  "near B = 140 (90 % interval 118..171).");
-	scene_say(s, 2, "Now $8.00 per M tokens; at B = 140 $1.21 (-85 %).");
-	scene_finding(s, "valley_near", SEVERITY_WARNING, 0.60,
-		      "Merge 4 replicas like this one: the same experts would "
-		      "serve four times the rows.");
-	scene_finding(s, "read_amplification", SEVERITY_NOTICE, 0.08,
-		      "DRAM reads are 1.17 times what the step needs; half of "
-		      "the excess is KV.");
+		  "One more request is 58 % free.  The valley ends near "
+		  "140 tokens per step.");
+	scene_say(s, 2,
+		  "Now $8.00 per M tokens; at 140 tokens per step as low as "
+		  "$1.21 (-85 %).");
+	scene_finding(s, "valley_near", SEVERITY_WARNING, 0.85,
+		      "A little more load mostly reads more experts; they are "
+		      "shared from about 140 tokens per step on (now 59 % of "
+		      "those read serve a single row).");
+	scene_finding(s, "padding", SEVERITY_NOTICE, NAN,
+		      "Steps are padded to 1.4 times their tokens: capture a "
+		      "CUDA graph nearer to 14 tokens.");
 	scene_finding(s, "idle_gaps", SEVERITY_INFO, 0.04,
 		      "6 % of the step has no kernel running.");
 }
@@ -274,9 +278,11 @@ static inline void scene_solo(struct snapshot *s)
 	scene_layers(s, 0.0084, 8, 8, 8);
 	scene_classes(s, 0.0084, share);
 	scene_say(s, 0,
-		  "SOLO.  1.0 tokens per step: every row pays for a "
-		  "whole expert.");
-	scene_say(s, 1, "One more request is 67 % free.");
+		  "SOLO.  1 user reads 8 of 128 experts per layer, 100 % of "
+		  "them for a single row.");
+	scene_say(s, 1,
+		  "One more request is 67 % free.  The valley lies ahead, at "
+		  "least up to 57 tokens per step.");
 }
 
 static inline void scene_shared(struct snapshot *s)
@@ -290,8 +296,10 @@ static inline void scene_shared(struct snapshot *s)
 	scene_gains(s, 0.0, 0.27, 0.05);
 	scene_layers(s, 0.0412, 11296, 128, 0);
 	scene_classes(s, 0.0412, share);
-	scene_say(s, 0, "SHARED.  88 rows share one read of an expert.");
-	scene_say(s, 1, "One more request is 68 % free; KV takes the rest.");
+	scene_say(s, 0,
+		  "SHARED.  1412 users read 128 of 128 experts per layer, "
+		  "0 % of them for a single row.");
+	scene_say(s, 1, "One more request is 68 % free.");
 }
 
 static inline void scene_idle(struct snapshot *s)
@@ -312,7 +320,7 @@ static inline void scene_idle(struct snapshot *s)
 	s->metrics[METRIC_RIDGE_ROWS] = scene_from(206, SOURCE_MODELLED);
 	s->health.window_age_seconds = (struct value){ 0 };
 	s->metrics[METRIC_OVERHEAD] = (struct value){ .state = VALUE_WARMING };
-	scene_say(s, 0, "IDLE.  No request is in flight.");
+	scene_say(s, 0, "IDLE.  Nothing runs.");
 }
 
 /* An unprivileged user on a server that was started without the agent. */
@@ -346,8 +354,12 @@ static inline void scene_tiers_missing(struct snapshot *s)
 	m[METRIC_VALLEY_FLOOR] = scene_from(19.5, SOURCE_MODELLED);
 	m[METRIC_USEFUL_MBU].state = VALUE_STALE;
 	scene_say(s, 0,
-		  "PROBABLY IN THE VALLEY, near side.  14 users would "
-		  "read at most 76 of 128 experts per layer.");
+		  "IN THE VALLEY, near side.  14 tokens per step read at "
+		  "most 76 of 128 experts per layer, about 63 % of them for "
+		  "a single row.");
+	scene_say(s, 1,
+		  "One more request is up to 41 % free (KV reads not known).  "
+		  "The valley ends at the earliest near 57 tokens per step.");
 }
 
 static inline void scene_fill(struct snapshot *s, enum scene which)
@@ -356,6 +368,7 @@ static inline void scene_fill(struct snapshot *s, enum scene which)
 	s->time = SCENE_START;
 	s->interval_s = 1;
 	s->uptime_s = 751;
+	snprintf(s->compute_type, sizeof(s->compute_type), "FP8");
 	scene_target(s);
 	scene_health(s);
 	switch (which) {
