@@ -42,9 +42,13 @@ static void give_back(void)
 	tcsetattr(STDIN_FILENO, TCSANOW, &saved.before);
 }
 
-static const int fatal[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT,
-			     SIGTERM, SIGINT, SIGHUP, SIGQUIT };
+static const int fatal[] = {
+	SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGABRT,   SIGTERM, SIGINT,
+	SIGHUP,  SIGQUIT, SIGTRAP, SIGSYS,  SIGXCPU,   SIGXFSZ, SIGPIPE,
+	SIGALRM, SIGUSR1, SIGUSR2, SIGPROF, SIGVTALRM,
+};
 #define FATALS (sizeof(fatal) / sizeof(*fatal))
+#define ALWAYS 9u /* the first of them; the rest unless somebody uses them */
 static struct sigaction fatal_before[FATALS], stop_before, continue_before;
 
 static void on_fatal(int sig)
@@ -111,6 +115,13 @@ static void handle(int sig, void (*handler)(int), struct sigaction *before)
 		sigaction(sig, &a, NULL);
 }
 
+static bool in_use(int sig)
+{
+	struct sigaction now;
+
+	return sigaction(sig, NULL, &now) || now.sa_handler != SIG_DFL;
+}
+
 /* So that the handlers run when it was the stack that overflowed. */
 static void use_own_stack(void)
 {
@@ -125,8 +136,11 @@ static void handle_signals(void)
 {
 	sigset_t set;
 
-	for (size_t i = 0; i < FATALS; i++)
-		handle(fatal[i], on_fatal, &fatal_before[i]);
+	for (size_t i = 0; i < FATALS; i++) {
+		sigaction(fatal[i], NULL, &fatal_before[i]);
+		if (i < ALWAYS || !in_use(fatal[i]))
+			handle(fatal[i], on_fatal, &fatal_before[i]);
+	}
 	handle(SIGTSTP, on_stop, &stop_before);
 	handle(SIGCONT, on_continue, &continue_before);
 	sigemptyset(&set);

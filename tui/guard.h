@@ -6,6 +6,7 @@
  * handler needs only write, tcsetattr and sigaction.  The handlers are for
  *
  *	SEGV BUS FPE ILL ABRT TERM INT HUP QUIT	leave, then what was set before
+ *	all others whose default kills, if unused	the same
  *	TSTP	leave, stop, and on the way back ask for the screen again
  *	CONT	ask for the screen again: a shell may have used it
  *

@@ -39,7 +39,7 @@ step "quitting restores the terminal"
 show; term_key q; restored
 done_
 
-for sig in TERM INT HUP QUIT SEGV BUS FPE ILL ABRT; do
+for sig in TERM INT HUP QUIT SEGV BUS FPE ILL ABRT USR1 XCPU; do
 	step "SIG$sig restores the terminal"
 	show; kill -$sig "$pid"; restored
 	done_
