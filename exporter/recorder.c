@@ -44,7 +44,8 @@ static int write_all(int fd, const uint8_t *data, size_t bytes)
 	return 0;
 }
 
-/* 1: empty or a recording of ours, 0: something else. */
+/* 1: empty, a recording of ours, or a pipe or terminal, which have nothing to
+ * lose; 0: something else, a disk among it. */
 static int replaceable(int fd)
 {
 	char magic[RECORDING_MAGIC_BYTES];
@@ -52,6 +53,8 @@ static int replaceable(int fd)
 
 	if (fstat(fd, &st))
 		return -errno;
+	if (S_ISBLK(st.st_mode))
+		return 0;
 	if (!S_ISREG(st.st_mode) || st.st_size == 0)
 		return 1;
 	return pread(fd, magic, sizeof(magic), 0) == sizeof(magic) &&
