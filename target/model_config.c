@@ -14,6 +14,17 @@
 
 #define EXPERTS_MAX 16384u
 
+/* Names and errors reach terminals: keep what prints.  out may be s. */
+static void copy_text(char *out, size_t bytes, const char *s)
+{
+	size_t n = 0;
+
+	for (; *s && n + 1 < bytes; s++)
+		if ((unsigned char)*s >= ' ' && *s != 0x7f)
+			out[n++] = *s;
+	out[n] = '\0';
+}
+
 static int fail(int err, char *why, size_t bytes, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
@@ -22,21 +33,12 @@ static int fail(int err, char *why, size_t bytes, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	if (why && bytes)
+	if (why && bytes) {
 		vsnprintf(why, bytes, fmt, ap);
+		copy_text(why, bytes, why);
+	}
 	va_end(ap);
 	return err;
-}
-
-static void copy_text(char *out, size_t bytes, const char *s)
-{
-	size_t n = 0;
-
-	/* Names reach terminals: keep what prints. */
-	for (; *s && n + 1 < bytes; s++)
-		if ((unsigned char)*s >= ' ' && *s != 0x7f)
-			out[n++] = *s;
-	out[n] = '\0';
 }
 
 /* ---- experts ---------------------------------------------------------- */

@@ -214,13 +214,13 @@ static const struct metric_name *find_metric(struct span name)
 {
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		size_t n = strlen(names[i].engine);
-		struct span rest = { name.p + n + 1, name.end };
 
 		if ((size_t)(name.end - name.p) <= n + 1 ||
 		    memcmp(name.p, names[i].engine, n) != 0 ||
 		    (name.p[n] != ':' && name.p[n] != '_'))
 			continue;
-		if (span_is(rest, names[i].name))
+		if (span_is((struct span){ name.p + n + 1, name.end },
+			    names[i].name))
 			return &names[i];
 	}
 	return NULL;

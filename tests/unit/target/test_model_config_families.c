@@ -350,6 +350,7 @@ static void test_senseless_input(void **state)
 		  -EINVAL },
 		{ "{\"hidden_size\":1024,\"num_hidden_layers\":0}", -EINVAL },
 		{ "{" GOOD ",\"vocab_size\":-1}", -EINVAL },
+		{ "{\033[2J\n\"", -EINVAL },
 	};
 
 	(void)state;
@@ -357,7 +358,7 @@ static void test_senseless_input(void **state)
 		struct arch a = { .experts = 4711 };
 		int err = parse(bad[i].json, &a);
 
-		if (err != bad[i].err || !why[0] || strchr(why, '\n') ||
+		if (err != bad[i].err || !why[0] || strpbrk(why, "\n\033") ||
 		    a.experts != 4711) {
 			print_error("%s: %d \"%s\"\n", bad[i].json, err, why);
 			fail();
