@@ -12,6 +12,7 @@ int cmd_view(const struct settings *s); /* -p PID */
 int cmd_run(const struct settings *s);  /* does not return on success */
 int cmd_demo(const struct settings *s);
 int cmd_doctor(const struct settings *s);
+int cmd_plan(const struct settings *s);
 int cmd_record(const struct settings *s);
 int cmd_replay(const struct settings *s);
 

@@ -25,10 +25,11 @@ static int cmd_version(const struct settings *s)
 }
 
 static int (*const commands[COMMANDS])(const struct settings *s) = {
-	[COMMAND_VIEW] = cmd_view,     [COMMAND_RUN] = cmd_run,
-	[COMMAND_DEMO] = cmd_demo,     [COMMAND_DOCTOR] = cmd_doctor,
-	[COMMAND_RECORD] = cmd_record, [COMMAND_REPLAY] = cmd_replay,
-	[COMMAND_HELP] = cmd_help,     [COMMAND_VERSION] = cmd_version,
+	[COMMAND_VIEW] = cmd_view,       [COMMAND_RUN] = cmd_run,
+	[COMMAND_DEMO] = cmd_demo,       [COMMAND_DOCTOR] = cmd_doctor,
+	[COMMAND_RECORD] = cmd_record,   [COMMAND_REPLAY] = cmd_replay,
+	[COMMAND_PLAN] = cmd_plan,       [COMMAND_HELP] = cmd_help,
+	[COMMAND_VERSION] = cmd_version,
 };
 
 int main(int argc, char **argv)

@@ -157,7 +157,6 @@ static void bad_values_are_named(void **state)
 static void what_is_not_built_is_refused(void **state)
 {
 	(void)state;
-	bad("plan --model x", "plan: not built into this version");
 	bad("report x", "report: not built into this version");
 	bad("-p 1 --rows=exact", "--rows=exact: not built into this version");
 	bad("-p 1 --counters=pm", "--counters=pm: not built into this version");
