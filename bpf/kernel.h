@@ -69,6 +69,7 @@ struct net {
 struct sock_common {
 	__u16 skc_num; /* local port, host order; 0 once the port is released */
 	__u16 skc_family;
+	volatile unsigned char skc_state; /* TCP_* */
 	struct {
 		struct net *net;
 	} skc_net;

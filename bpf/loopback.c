@@ -28,7 +28,7 @@ static struct sockaddr_in loopback_address(uint16_t port)
 
 static int give_up_in_time(int fd)
 {
-	const struct timeval limit = { .tv_usec = 200000 };
+	const struct timeval limit = { .tv_usec = 500000 };
 
 	return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit))
 		       ? -errno

@@ -136,6 +136,7 @@ static __always_inline struct conn *conn_new(struct sock *sk)
 	if (!c || __sync_lock_test_and_set(&c->known, 1))
 		return c;
 	c->port = sk->__sk_common.skc_num;
+	c->client_closed = sk->__sk_common.skc_state == TCP_CLOSE_WAIT;
 	exchange_add(counters.connections, 1);
 	return c;
 }

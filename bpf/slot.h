@@ -5,8 +5,9 @@
  * side owns `out` and pops them, and the life cycle may end any slot at any
  * time, from an interrupt on top of either.  Therefore the gauges change only
  * together with the state word of a slot, by compare-and-swap or exchange:
- * each gauge is the number of slots in that state and can neither drift nor
- * become negative, whoever races.
+ * each gauge is the number of slots in that state and cannot drift, whoever
+ * races.  In the few instructions between the two a reader may find it one off,
+ * and so below 0.
  *
  * What the includer defines is listed in exchange.h.
  */

@@ -1,11 +1,13 @@
 #include "bpf/tracker.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,6 +26,7 @@ void bpf_object__destroy_skeleton(struct bpf_object_skeleton *s)
 
 #define PORT_WORDS (65536 / 64)
 #define SETTLE_MS 250 /* for packets of the self-test still on their way */
+#define SELFTEST_TRIES 3
 
 _Static_assert(sizeof(((struct requests_bpf__bss *)0)->ports_on) ==
 		       PORT_WORDS * sizeof(uint64_t),
@@ -211,6 +214,7 @@ int tracker_histogram(struct tracker *t, enum tracker_histogram which,
 
 /* ---- opening ------------------------------------------------------------- */
 
+/* All but the gauges: those of a test that failed may still come to rest. */
 static int counters_clear(struct tracker *t)
 {
 	int fd = bpf_map__fd(t->skel->maps.histograms);
@@ -220,7 +224,6 @@ static int counters_clear(struct tracker *t)
 	for (uint32_t key = 0; key <= TRACKER_DURATION; key++)
 		if (bpf_map_update_elem(fd, &key, t->per_cpu, BPF_ANY))
 			return -errno;
-	memset(&t->skel->bss->gauges, 0, sizeof(t->skel->bss->gauges));
 	memset(&t->skel->bss->counters, 0, sizeof(t->skel->bss->counters));
 	return 0;
 }
@@ -239,7 +242,7 @@ static bool selftest_exact(struct tracker *t)
 	       !g.streaming[e];
 }
 
-static int selftest(struct tracker *t, char *why, size_t why_bytes)
+static int selftest_once(struct tracker *t, char *why, size_t why_bytes)
 {
 	const struct timespec ms = { .tv_nsec = 1000000 };
 	uint16_t port;
@@ -266,11 +269,65 @@ static int selftest(struct tracker *t, char *why, size_t why_bytes)
 	}
 	if (!selftest_exact(t)) {
 		snprintf(why, why_bytes,
-			 "self-test: a known exchange on 127.0.0.1 was not "
-			 "counted exactly");
+			 "self-test: a known exchange was not counted exactly");
 		return -EPROTO;
 	}
 	return 0;
+}
+
+/*
+ * On a machine with more to do than it can, a packet may be later than the test
+ * waits: one failure proves nothing.
+ */
+static int selftest(struct tracker *t, char *why, size_t why_bytes)
+{
+	int err = -EPROTO, uncleared = 0;
+
+	for (int i = 0; err && !uncleared && i < SELFTEST_TRIES; i++) {
+		err = selftest_once(t, why, why_bytes);
+		uncleared = counters_clear(t);
+	}
+	if (uncleared)
+		snprintf(why, why_bytes, "cannot clear the histograms: %s",
+			 strerror(-uncleared));
+	return uncleared ? uncleared : err;
+}
+
+/* CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN, which holds both. */
+static bool privileged(void)
+{
+	const uint64_t both = 1ull << CAP_BPF | 1ull << CAP_PERFMON;
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3
+	};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
+	uint64_t has;
+
+	if (syscall(SYS_capget, &head, data))
+		return false;
+	has = (uint64_t)data[1].effective << 32 | data[0].effective;
+	return (has & both) == both || (has & 1ull << CAP_SYS_ADMIN);
+}
+
+/* What a refusal of the programs means, for the caller and for the user. */
+static int load_error(int err, char *why, size_t why_bytes)
+{
+	if (err == -ENOMEM) {
+		snprintf(why, why_bytes, "no memory for the BPF programs");
+		return err;
+	}
+	if (!privileged()) {
+		snprintf(why, why_bytes, "no CAP_BPF and CAP_PERFMON");
+		return -EPERM;
+	}
+	if (err == -EPERM || err == -EACCES) {
+		snprintf(why, why_bytes, "this kernel refuses BPF programs: %s",
+			 strerror(-err));
+		return -EACCES;
+	}
+	snprintf(why, why_bytes, "no BTF or no tracepoints sock_*_length: %s",
+		 strerror(-err));
+	return -EOPNOTSUPP;
 }
 
 static int load(struct tracker *t, char *why, size_t why_bytes)
@@ -279,31 +336,10 @@ static int load(struct tracker *t, char *why, size_t why_bytes)
 
 	libbpf_set_print(silent);
 	t->skel = requests_bpf__open();
-	if (!t->skel) {
-		err = -errno;
-		snprintf(why, why_bytes, "cannot read the BPF programs: %s",
-			 strerror(-err));
-		return err == -EPERM ? err : -EOPNOTSUPP;
-	}
-	err = requests_bpf__load(t->skel);
+	err = t->skel ? requests_bpf__load(t->skel) : -errno;
 	if (!err)
 		err = requests_bpf__attach(t->skel);
-	if (err == -EPERM || err == -EACCES) {
-		snprintf(why, why_bytes, "%s",
-			 geteuid() ? "no CAP_BPF and CAP_PERFMON"
-				   : "this kernel refuses BPF programs to root "
-				     "(lockdown, or a container's seccomp)");
-		return -EPERM;
-	}
-	if (err == -ENOMEM)
-		snprintf(why, why_bytes, "no memory for the BPF programs");
-	else if (err)
-		snprintf(
-			why, why_bytes,
-			"this kernel lacks BTF or the tracepoints "
-			"sock_send_length and sock_recv_length (Linux 6.3): %s",
-			strerror(-err));
-	return !err || err == -ENOMEM ? err : -EOPNOTSUPP;
+	return err ? load_error(err, why, why_bytes) : 0;
 }
 
 static int prepare(struct tracker *t)
@@ -335,12 +371,6 @@ static int start(struct tracker *t, const struct tracker_config *config,
 	err = selftest(t, why, why_bytes);
 	if (err)
 		return err;
-	err = counters_clear(t);
-	if (err) {
-		snprintf(why, why_bytes, "cannot clear the histograms: %s",
-			 strerror(-err));
-		return err;
-	}
 	t->skel->bss->netns_inode = config->netns ? config->netns : own;
 	return tracker_set_ports(t, config->ports, config->n_ports);
 }

@@ -7,7 +7,7 @@
  * are chosen by listening port and network namespace, never by process.
  *
  * Not followed: UNIX sockets, MPTCP, HTTP/2, and TLS, of which the kernel sees
- * ciphertext; each connection with one of the latter two counts as a desync.
+ * ciphertext; each connection with one of the latter two counts as desyncs.
  * Bytes that go by io_uring or sendfile are fine inside a body of known length.
  *
  * Not thread-safe: one thread owns a tracker.
@@ -35,8 +35,10 @@ struct tracker_config {
  * exchange and one abort are counted; only then is the tracker trusted.
  *
  * 0 and *out (free with tracker_close).  -EPERM: no CAP_BPF + CAP_PERFMON.
- * -EOPNOTSUPP: this kernel lacks the tracepoints or BTF.  -EPROTO: the
- * self-test failed.  why gets one line for the user in every error.
+ * -EACCES: the kernel refuses all the same (lockdown, seccomp, a security
+ * module, its verifier).  -EOPNOTSUPP: it lacks the tracepoints or BTF.
+ * -EPROTO: the self-test failed three times.  why gets one line for the user in
+ * every error.  Takes 0.1 to 0.3 s when all is well.
  */
 int tracker_open(struct tracker **out, const struct tracker_config *config,
 		 char *why, size_t why_bytes);
@@ -64,7 +66,7 @@ int tracker_histogram(struct tracker *t, enum tracker_histogram which,
 		      struct request_histogram *out);
 
 /*
- * Drain request records; calls fn for each.  Returns the number or -errno.
+ * Drain request records; calls fn, if not NULL, for each.  Returns the number or -errno.
  * Records whose path no table knew are classified here, and from then on in
  * the kernel.
  */

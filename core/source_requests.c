@@ -21,7 +21,6 @@ struct source {
 	uint16_t ports[TARGET_PORTS_MAX];
 	unsigned n_ports;
 	uint32_t netns;
-	uint64_t records; /* finished requests seen */
 	struct request_gauges gauges;
 	struct request_counters counters, sampled; /* now; last sample */
 	uint64_t now_ns;
@@ -45,10 +44,14 @@ static void remedy(int err, char *fix, size_t bytes)
 {
 	switch (err) {
 	case -EPERM:
-	case -EACCES:
 		snprintf(fix, bytes,
 			 "run as root, or: setcap cap_bpf,cap_perfmon+ep "
 			 "$(command -v moetop)");
+		break;
+	case -EACCES:
+		snprintf(fix, bytes,
+			 "forbidden by a user namespace, lockdown, seccomp or "
+			 "SELinux: try it outside the container");
 		break;
 	case -EOPNOTSUPP:
 		snprintf(fix, bytes, "needs Linux 6.3 or later with BTF");
@@ -103,17 +106,10 @@ static int requests_fd(struct source *s)
 	return -1;
 }
 
-static void count_record(const struct request_record *r, void *arg)
-{
-	struct source *s = arg;
-
-	(void)r;
-	s->records++;
-}
-
 static int requests_poll(struct source *s, uint64_t now_ns)
 {
-	int n = tracker_drain(s->tracker, count_record, s);
+	/* the records make room; what they tell is in the histograms, too */
+	int n = tracker_drain(s->tracker, NULL, NULL);
 	int err = 0;
 
 	if (n < 0)
@@ -158,6 +154,8 @@ static void requests_sample(struct source *s, struct sample *out)
 	const struct request_counters *c = &s->counters;
 	const unsigned g = ENDPOINT_GENERATION;
 
+	/* as they are now, and not at the last poll */
+	tracker_read(s->tracker, &s->gauges, &s->counters);
 	out->have_requests = true;
 	out->waiting = gauge(s->gauges.waiting[g]);
 	out->streaming = gauge(s->gauges.streaming[g]);

@@ -5,12 +5,14 @@
 #include "tests/unit/bpf/traffic.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -290,6 +292,32 @@ static void stream_older_than_the_tracker_is_recognised(void **state)
 	close(other);
 }
 
+/* Its client had left before the tracker came: the abort is the client's. */
+static void
+older_stream_without_a_client_is_an_abort_of_the_client(void **state)
+{
+	uint16_t other_port;
+	int other = traffic_listen(AF_INET, &other_port);
+	const uint16_t both[2] = { port, other_port };
+	struct pair p;
+
+	(void)state;
+	assert_true(traffic_connect(&p, other));
+	begin_stream(&p);
+	assert_int_equal(shutdown(p.client, SHUT_WR), 0);
+	assert_int_equal(read(p.server, &(char){ 0 }, 1), 0);
+	assert_int_equal(tracker_set_ports(tracker, both, 2), 0);
+	say(p.server, EVENT);
+	look();
+	assert_int_equal(gauges.streaming[GEN], 1);
+	close(p.server);
+	assert_true(comes_to_rest(1));
+	assert_int_equal(since(client_aborted[GEN]), 1);
+	assert_int_equal(tracker_set_ports(tracker, &port, 1), 0);
+	close(p.client);
+	close(other);
+}
+
 static void ipv6_is_counted_like_ipv4(void **state)
 {
 	uint16_t six_port;
@@ -451,25 +479,45 @@ static void other_network_namespace_is_not_counted(void **state)
 	assert_true(comes_to_rest(1));
 }
 
+/* Root of a container, as a rule: uid 0 and none of the capabilities. */
+static int drop_capabilities(void)
+{
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3
+	};
+	const struct __user_cap_data_struct none[2] = { 0 };
+
+	return (int)syscall(SYS_capset, &head, none);
+}
+
+static int become_nobody(void)
+{
+	return setgid(65534) || setuid(65534);
+}
+
 static void without_privilege_the_reason_is_said(void **state)
 {
+	int (*const ways[])(void) = { become_nobody, drop_capabilities };
 	struct tracker_config config = { .ports = &port, .n_ports = 1 };
-	struct tracker *t;
-	char why[200] = "";
-	int status;
-	pid_t child = fork();
 
 	(void)state;
-	assert_true(child >= 0);
-	if (!child) {
-		if (setgid(65534) || setuid(65534))
-			_exit(2);
-		status = tracker_open(&t, &config, why, sizeof(why));
-		_exit(status != -EPERM || !strstr(why, "CAP_BPF"));
+	for (unsigned i = 0; i < 2; i++) {
+		struct tracker *t;
+		char why[200] = "";
+		int status;
+		pid_t child = fork();
+
+		assert_true(child >= 0);
+		if (!child) {
+			if (ways[i]())
+				_exit(2);
+			status = tracker_open(&t, &config, why, sizeof(why));
+			_exit(status != -EPERM || !strstr(why, "CAP_BPF"));
+		}
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_true(WIFEXITED(status));
+		assert_int_equal(WEXITSTATUS(status), 0);
 	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void bad_ports_are_refused(void **state)
@@ -498,6 +546,7 @@ int main(void)
 		test_on(server_aborts_are_counted_exactly),
 		test_on(client_that_leaves_with_the_last_byte_aborts_nothing),
 		test_on(stream_older_than_the_tracker_is_recognised),
+		test_on(older_stream_without_a_client_is_an_abort_of_the_client),
 		test_on(ipv6_is_counted_like_ipv4),
 		test_on(unknown_path_is_classified_by_its_end),
 		test_on(histograms_hold_every_generation),
