@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,18 +61,22 @@ static void try_source(struct checkup *u, const char *tier,
 
 static void check_target(struct checkup *u, const struct target *t)
 {
+	const char *model = t->model[0] ? t->model : t->arch.name;
 	char what[256];
 
-	if (t->denied)
+	if (t->denied) {
 		add(u, "T0", false, "part of the server's /proc is hidden",
 		    "run as root, or as the user of the server");
-	else if (!t->have_arch)
-		add(u, "T0", false, "the model's config.json was not found",
+	} else if (!t->have_arch) {
+		snprintf(what, sizeof(what), "the model's shape is unknown%s%s",
+			 t->arch_error[0] ? ": " : "", t->arch_error);
+		add(u, "T0", false, what,
 		    "add --model PATH of its config.json");
-	else {
+	} else {
 		snprintf(what, sizeof(what),
-			 "%u processes, %u with CUDA, model %s", t->n_pids,
-			 t->n_ranks, t->arch.name);
+			 "%u process%s, %u with CUDA, model %s", t->n_pids,
+			 t->n_pids == 1 ? "" : "es", t->n_ranks,
+			 *model ? model : "without a name");
 		add(u, "T0", true, what, "");
 	}
 }
@@ -88,21 +93,22 @@ static void check_requests(struct checkup *u, const struct target *t)
 		   "requests can be counted in the kernel");
 }
 
-static void check_agent(struct checkup *u, const char *given)
+static void check_agent(struct checkup *u)
 {
 	char path[PATH_MAX], what[256];
-	int err = path_agent(given, path, sizeof(path));
+	int err = path_agent(NULL, path, sizeof(path));
 
 	snprintf(what, sizeof(what), "agent %.200s%s", path,
 		 err ? " not found" : "");
 	add(u, "agent", !err, what,
-	    err ? "build or install it, or name it with --agent PATH" : "");
+	    err ? "build or install it, or name it with moetop run --agent PATH"
+		: "");
 }
 
 static void check_gpus(struct checkup *u)
 {
 	struct nvml *n = NULL;
-	char why[160] = "", what[256];
+	char why[160] = "", what[256], peak[32] = "";
 	const struct nvml_gpu *g;
 
 	if (nvml_open(&n, getenv("MOETOP_NVML"), why, sizeof(why))) {
@@ -112,8 +118,11 @@ static void check_gpus(struct checkup *u)
 		return;
 	}
 	g = nvml_gpu(n, 0);
-	snprintf(what, sizeof(what), "%u GPU, %s, %.0f GB/s", nvml_count(n),
-		 g->name, g->peak_bytes_per_second / 1e9);
+	if (isfinite(g->peak_bytes_per_second))
+		snprintf(peak, sizeof(peak), ", %.0f GB/s",
+			 g->peak_bytes_per_second / 1e9);
+	snprintf(what, sizeof(what), "%u GPU%s, %s%s", nvml_count(n),
+		 nvml_count(n) == 1 ? "" : "s", g->name, peak);
 	add(u, "gpu", true, what, "");
 	if (g->gpm)
 		add(u, "C", true, "DRAM bytes by GPM", "");
@@ -126,7 +135,6 @@ static void check_gpus(struct checkup *u)
 static int print_json(const struct checkup *u)
 {
 	json_t *list = json_array(), *root;
-	int err;
 
 	for (unsigned i = 0; i < u->n; i++)
 		json_array_append_new(list,
@@ -137,11 +145,12 @@ static int print_json(const struct checkup *u)
 						u->checks[i].remedy));
 	root = json_pack("{s:s, s:o}", "version", MOETOP_VERSION, "checks",
 			 list);
-	err = !root || json_dumpf(root, stdout, JSON_COMPACT) ? -ENOMEM : 0;
+	if (!root)
+		return say(STATUS_RUNTIME, "doctor: no memory; free some");
+	json_dumpf(root, stdout, JSON_COMPACT);
 	json_decref(root);
 	printf("\n");
-	return err ? say(STATUS_RUNTIME, "doctor: no memory; free some")
-		   : STATUS_OK;
+	return STATUS_OK;
 }
 
 static int print_lines(const struct checkup *u)
@@ -197,7 +206,7 @@ int cmd_doctor(const struct settings *s)
 		check_requests(&u, NULL);
 	if (status)
 		return status;
-	check_agent(&u, NULL);
+	check_agent(&u);
 	check_gpus(&u);
 	return s->json ? print_json(&u) : print_lines(&u);
 }

@@ -17,9 +17,12 @@
 struct slot {
 	const struct source_ops *ops;
 	struct source *source; /* NULL: down */
-	uint64_t retry_ns, pause_ns;
+	uint64_t opened_ns, retry_ns, pause_ns;
 	char why[96], fix[160]; /* of the last attempt */
 };
+_Static_assert(sizeof(((struct slot *)0)->why) <=
+		       sizeof(((struct snapshot_tier *)0)->what),
+	       "a reason is not cut short");
 
 struct collector {
 	struct target *target;
@@ -90,6 +93,13 @@ void collector_free(struct collector *c)
 
 /* ---- ticks ------------------------------------------------------------- */
 
+static void pause_slot(struct slot *s, uint64_t now_ns)
+{
+	s->retry_ns = now_ns + s->pause_ns;
+	if (s->pause_ns < PAUSE_MAX_NS)
+		s->pause_ns *= 2;
+}
+
 static void open_slot(struct collector *c, struct slot *s, uint64_t now_ns)
 {
 	char why[sizeof(s->why)] = "", fix[sizeof(s->fix)] = "";
@@ -101,7 +111,7 @@ static void open_slot(struct collector *c, struct slot *s, uint64_t now_ns)
 			   fix, sizeof(fix));
 	if (!err) {
 		s->why[0] = s->fix[0] = '\0';
-		s->pause_ns = PAUSE_MIN_NS;
+		s->opened_ns = now_ns;
 		return;
 	}
 	s->source = NULL;
@@ -109,23 +119,32 @@ static void open_slot(struct collector *c, struct slot *s, uint64_t now_ns)
 		memcpy(s->why, why, sizeof(why));
 		memcpy(s->fix, fix, sizeof(fix));
 	}
-	s->retry_ns = now_ns + s->pause_ns;
-	/* -ENOENT: the server does not have it yet, and asking is cheap */
-	if (err != -EAGAIN && err != -ENOENT && s->pause_ns < PAUSE_MAX_NS)
-		s->pause_ns *= 2;
+	if (err == -EAGAIN || err == -ENOENT)
+		/* the server does not have it yet, and asking is cheap */
+		s->retry_ns = now_ns + PAUSE_MIN_NS;
+	else
+		pause_slot(s, now_ns);
+}
+
+/* One that opens and breaks at once is tried no more often than one that does
+ * not open. */
+static void break_slot(struct slot *s, uint64_t now_ns, int err)
+{
+	s->ops->close(s->source);
+	s->source = NULL;
+	if (now_ns - s->opened_ns >= PAUSE_MAX_NS)
+		s->pause_ns = PAUSE_MIN_NS;
+	pause_slot(s, now_ns);
+	snprintf(s->why, sizeof(s->why), "%s: %s", s->ops->name,
+		 strerror(-err));
 }
 
 static void poll_slot(struct slot *s, uint64_t now_ns)
 {
 	int err = s->ops->poll(s->source, now_ns);
 
-	if (!err)
-		return;
-	s->ops->close(s->source);
-	s->source = NULL;
-	s->retry_ns = now_ns + s->pause_ns;
-	snprintf(s->why, sizeof(s->why), "%s: %s", s->ops->name,
-		 strerror(-err));
+	if (err)
+		break_slot(s, now_ns, err);
 }
 
 int collector_tick(struct collector *c, uint64_t now_ns)
@@ -186,18 +205,22 @@ static void describe_target(const struct collector *c, struct snapshot *out)
 static void describe_t0(const struct collector *c, struct snapshot *out)
 {
 	const struct target *t = c->target;
+	char what[sizeof(out->health.tiers[0].what)];
 
-	if (t->denied)
+	if (t->denied) {
 		source_tier(out, TIER_T0, TIER_OK,
 			    "process tree, in part; model if named",
 			    "run as root, or as the user of the server");
-	else if (!t->have_arch)
-		source_tier(out, TIER_T0, TIER_OK,
-			    "process tree; the model's shape is unknown",
+	} else if (!t->have_arch) {
+		snprintf(what, sizeof(what), "process tree; %.80s",
+			 t->arch_error[0] ? t->arch_error
+					  : "the model's shape is unknown");
+		source_tier(out, TIER_T0, TIER_OK, what,
 			    "add --model PATH of its config.json");
-	else
+	} else {
 		source_tier(out, TIER_T0, TIER_OK,
 			    "process tree, model, engine metrics", "");
+	}
 }
 
 static void describe_health(const struct collector *c, struct snapshot *out)

@@ -2,10 +2,10 @@
  * collector.h - many sources, one snapshot
  *
  * Holds the sources, opens those that are down again (each with a growing
- * pause: 1, 2, 4 .. 32 s; sources that only wait for the server every second),
- * polls them on a tick, and once per interval merges what they know into a
- * sample, runs the model, and describes target and health.  One thread; it
- * knows no view and no loop.
+ * pause: 1, 2, 4 .. 32 s, from 1 s again once it has worked for 32 s; sources
+ * that only wait for the server every second), polls them on a tick, and once
+ * per interval merges what they know into a sample, runs the model, and
+ * describes target and health.  One thread; it knows no view and no loop.
  */
 #ifndef MOETOP_CORE_COLLECTOR_H
 #define MOETOP_CORE_COLLECTOR_H

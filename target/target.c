@@ -111,29 +111,25 @@ static void read_more_options(pid_t server, struct cmdline *c)
 		c->ep = 0;
 }
 
-static void read_model(struct target *t, pid_t server, const struct cmdline *c,
-		       char *why, size_t why_bytes)
+static void read_model(struct target *t, pid_t server, const struct cmdline *c)
 {
 	struct config_file f;
 	struct arch arch;
 	int err = config_file_find(server, c, &f);
 
+	t->arch_error[0] = '\0';
 	if (err == -ENOENT && c->model[0])
-		snprintf(why, why_bytes,
-			 "model %s: no config.json found for it; give one "
-			 "with --model",
-			 c->model);
+		snprintf(t->arch_error, sizeof(t->arch_error),
+			 "no config.json found for %.100s", c->model);
 	else if (err)
-		snprintf(why, why_bytes,
-			 "model %s: cannot look for its config.json: %s; give "
-			 "one with --model",
-			 c->model, strerror(-err));
+		snprintf(t->arch_error, sizeof(t->arch_error),
+			 "cannot look for its config.json: %s", strerror(-err));
 	if (err)
 		return;
 	copy(t->config_path, sizeof(t->config_path), f.path);
 	copy(t->config_origin, sizeof(t->config_origin), f.origin);
 	if (!model_config_parse(f.json, f.json_bytes, f.quant, f.quant_bytes,
-				&arch, why, why_bytes)) {
+				&arch, t->arch_error, sizeof(t->arch_error))) {
 		t->arch = arch;
 		t->have_arch = true;
 	}
@@ -236,8 +232,7 @@ static void find_ranks(struct target *t, const struct proc_fds *fds)
 /* ---- looking ------------------------------------------------------------ */
 
 /* All but the tree: ports, engine, ranks. */
-static void look_dear(struct target *t, bool find_model, char *buf, char *why,
-		      size_t why_bytes)
+static void look_dear(struct target *t, bool find_model, char *buf)
 {
 	struct cmdline c;
 	struct sockets s = { 0 };
@@ -248,7 +243,7 @@ static void look_dear(struct target *t, bool find_model, char *buf, char *why,
 		read_more_options(server, &c);
 		read_server(t, &c);
 		if (find_model)
-			read_model(t, server, &c, why, why_bytes);
+			read_model(t, server, &c);
 	}
 	sockets_read(t->pids, t->n_pids, &s, fds);
 	t->denied = s.denied;
@@ -299,10 +294,7 @@ int target_open(struct target *t, pid_t pid, const char *model_path, char *why,
 	if (!err && s.state == 'Z')
 		err = -ESRCH;
 	if (err == -ESRCH)
-		snprintf(why, why_bytes,
-			 "process %d: not found; list the servers with moetop "
-			 "and no -p",
-			 (int)pid);
+		snprintf(why, why_bytes, "process %d: not found", (int)pid);
 	if (!err && model_path) {
 		err = model_config_read(model_path, &next->arch, why,
 					why_bytes);
@@ -321,7 +313,7 @@ int target_open(struct target *t, pid_t pid, const char *model_path, char *why,
 		err = read_tree(next, buf);
 	}
 	if (!err) {
-		look_dear(next, !model_path, buf, why, why_bytes);
+		look_dear(next, !model_path, buf);
 		*t = *next;
 	}
 	free(buf);
@@ -347,7 +339,6 @@ int target_refresh(struct target *t)
 	char *buf = malloc(CMDLINE_BYTES);
 	int err = next && buf ? alive(t) : -ENOMEM;
 	bool grown, find_model;
-	char why[256];
 
 	if (!err) {
 		*next = *t;
@@ -359,7 +350,7 @@ int target_refresh(struct target *t)
 		find_model = !t->have_arch && !t->config_path[0] &&
 			     (grown || next->looks % SETTLED_LOOK_EVERY == 0);
 		if (look_is_due(next, grown))
-			look_dear(next, find_model, buf, why, sizeof(why));
+			look_dear(next, find_model, buf);
 		else
 			refresh_rings(next);
 		err = !same(t, next);

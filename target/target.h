@@ -46,6 +46,7 @@ struct target {
 	 * read, or not a number); ep: GPUs that share a layer's experts */
 	uint32_t tp, ep, dp;
 	bool have_arch;
+	char arch_error[128]; /* why not, "" if not known */
 	struct arch arch;
 	bool denied;    /* some of /proc was not readable: need privilege */
 	unsigned looks; /* refreshes so far: paces the dearer looks */
@@ -56,7 +57,7 @@ struct target {
  * the tree is that of the whole server, with pid first.  model_path, if not
  * NULL, is a config.json that overrules what the command line of the server
  * says.  A config.json of the server that cannot be used is no error:
- * have_arch is false, config_path says which, why says what is wrong with it.
+ * have_arch is false, config_path says which, arch_error what is wrong with it.
  * -ESRCH no such process, -EINVAL model_path unreadable (why says it), -errno.
  */
 int target_open(struct target *t, pid_t pid, const char *model_path, char *why,

@@ -204,6 +204,26 @@ static void a_source_that_breaks_is_closed_and_opened_again(void **state)
 	assert_true(fake.is_open);
 }
 
+static void
+a_source_that_breaks_at_once_is_tried_with_growing_pauses(void **state)
+{
+	(void)state;
+	fake.poll_result = -EIO;
+	for (uint64_t ms = 0; ms < 60000; ms += 100)
+		collector_tick(collector, ms * NS_PER_MS);
+	/* at 0, 1, 3, 7, 15, 31 s */
+	assert_int_equal(fake.opened, 6);
+	assert_int_equal(fake.closed, 6);
+	/* and after a long time of work from the beginning */
+	fake.poll_result = 0;
+	collector_tick(collector, 63 * NS_PER_S);
+	assert_true(fake.is_open);
+	fake.poll_result = -EIO;
+	collector_tick(collector, 100 * NS_PER_S);
+	collector_tick(collector, 101 * NS_PER_S);
+	assert_int_equal(fake.opened, 8);
+}
+
 static void tiers_without_a_source_are_off(void **state)
 {
 	const struct snapshot *s;
@@ -249,6 +269,7 @@ int main(void)
 		TEST(a_failing_source_is_tried_with_growing_pauses),
 		TEST(a_source_that_waits_is_tried_every_second),
 		TEST(a_source_that_breaks_is_closed_and_opened_again),
+		TEST(a_source_that_breaks_at_once_is_tried_with_growing_pauses),
 		TEST(tiers_without_a_source_are_off),
 		TEST(a_target_that_ends_leaves_its_last_state),
 	};
