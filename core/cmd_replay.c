@@ -27,41 +27,53 @@ struct replay {
 	double interval_s;
 	long shown;
 	bool ended;
+	int read_error, write_error; /* -errno, told when the screen is gone */
 	struct snapshot snapshot;
 };
 
-/* 1 shown, 0 at the end; errors have been said and are in *status. */
-static int show_next(struct replay *r, int *status)
+/* Is there more to show? */
+static bool show_next(struct replay *r)
 {
 	int err = player_next(r->player, &r->snapshot);
 
-	*status = STATUS_OK;
-	if (err <= 0 && err != 0) {
-		*status = say(status_of(err),
-			      "%s: %s; the snapshots up to here are good",
-			      r->settings->rest[0],
-			      err == -EBADMSG ? "damaged" : strerror(-err));
-		return 0;
-	}
-	if (err == 0)
-		return 0;
+	if (err < 0)
+		r->read_error = err;
+	if (err <= 0)
+		return false;
 	r->shown++;
-	if (views_publish(r->views, &r->snapshot))
-		return 0;
-	return !r->settings->count || r->shown < r->settings->count;
+	r->write_error = views_publish(r->views, &r->snapshot);
+	return !r->write_error &&
+	       (!r->settings->count || r->shown < r->settings->count);
+}
+
+static int say_errors(const struct replay *r)
+{
+	if (r->read_error)
+		return say(status_of(r->read_error),
+			   "%s: %s; the snapshots up to here are good",
+			   r->settings->rest[0],
+			   r->read_error == -EBADMSG
+				   ? "damaged"
+				   : strerror(-r->read_error));
+	return r->write_error ? views_failed(r->write_error) : STATUS_OK;
+}
+
+/* Else screen and HTTP keep the last one until the user leaves. */
+static bool leave(const struct replay *r)
+{
+	return r->ended &&
+	       (r->read_error || r->write_error || r->settings->count);
 }
 
 static void on_interval(void *arg)
 {
 	struct replay *r = arg;
-	int status;
 
-	if (r->ended || show_next(r, &status))
+	if (r->ended || show_next(r))
 		return;
 	r->ended = true;
-	/* screen and HTTP keep the last one until the user leaves */
-	if (status || r->settings->count)
-		loop_stop(r->loop, status);
+	if (leave(r))
+		loop_stop(r->loop, STATUS_OK);
 }
 
 static void on_tick(void *arg)
@@ -130,9 +142,9 @@ static int run(struct replay *r)
 	if (status)
 		return status;
 	if (r->settings->json && !r->settings->listen) {
-		while (show_next(r, &status))
+		while (show_next(r))
 			;
-		return status;
+		return STATUS_OK;
 	}
 	r->interval_s = r->settings->interval;
 	r->timer = loop_every(r->loop, (uint64_t)(r->interval_s * 1e9),
@@ -141,7 +153,7 @@ static int run(struct replay *r)
 	if (r->timer < 0 || err < 0)
 		return say(STATUS_RUNTIME, "replay: no timer; report this");
 	on_interval(r);
-	return r->ended && r->settings->count ? STATUS_OK : loop_run(r->loop);
+	return leave(r) ? STATUS_OK : loop_run(r->loop);
 }
 
 int cmd_replay(const struct settings *s)
@@ -156,6 +168,8 @@ int cmd_replay(const struct settings *s)
 	views_close(r->views);
 	loop_free(r->loop);
 	player_close(r->player);
+	if (!status)
+		status = say_errors(r);
 	free(r);
 	return status;
 }

@@ -7,8 +7,12 @@
 #include "core/say.h"
 #include "core/settings.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 static int cmd_help(const struct settings *s)
 {
@@ -32,6 +36,29 @@ static int (*const commands[COMMANDS])(const struct settings *s) = {
 	[COMMAND_VERSION] = cmd_version,
 };
 
+/* A file of ours that took the place of a closed standard stream would get what
+ * is meant for that. */
+static void fill_streams(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* What was printed and not yet written. */
+static int finish(int status)
+{
+	if (!fflush(stdout) || errno == EPIPE || status)
+		return status;
+	return say(STATUS_RUNTIME,
+		   "output: %s; free some space, or write elsewhere",
+		   strerror(errno));
+}
+
 int main(int argc, char **argv)
 {
 	struct settings s;
@@ -40,9 +67,11 @@ int main(int argc, char **argv)
 
 	if (settings_parse(&s, argc, argv, why, sizeof(why)))
 		return say(STATUS_USAGE, "%s", why);
-	/* a closed pipe is an error of write, which is looked at */
-	if (s.command != COMMAND_RUN)
+	if (s.command != COMMAND_RUN) {
+		/* a closed pipe is an error of write, which is looked at */
 		signal(SIGPIPE, SIG_IGN);
+		fill_streams();
+	}
 	if (s.help)
 		status = cmd_help(&s);
 	else if (s.version)
@@ -50,5 +79,5 @@ int main(int argc, char **argv)
 	else
 		status = commands[s.command](&s);
 	settings_fini(&s);
-	return status;
+	return finish(status);
 }

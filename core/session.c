@@ -42,13 +42,8 @@ static void publish(struct session *s, const struct snapshot *snapshot)
 	int err = views_publish(s->views, snapshot);
 
 	s->published++;
-	if (err == -EPIPE) /* whoever read our output has had enough */
-		loop_stop(s->loop, STATUS_OK);
-	else if (err)
-		loop_stop(s->loop, say(status_of(err),
-				       "output: %s; free some space, or record "
-				       "elsewhere",
-				       strerror(-err)));
+	if (err)
+		loop_stop(s->loop, views_failed(err));
 }
 
 static void on_gone(void *arg)

@@ -1,4 +1,5 @@
 #include "core/views.h"
+#include "core/say.h"
 #include "exporter/exporter.h"
 #include "tui/tui.h"
 
@@ -111,9 +112,10 @@ static int print_json(struct views *v, const struct snapshot *s)
 	format_json.write(&v->text, s);
 	if (v->text.error)
 		return v->text.error;
+	errno = 0;
 	if (fwrite(v->text.data, 1, v->text.bytes, stdout) != v->text.bytes ||
 	    fflush(stdout))
-		return -EPIPE;
+		return errno ? -errno : -EIO;
 	return 0;
 }
 
@@ -130,6 +132,15 @@ int views_publish(struct views *v, const struct snapshot *s)
 	if (v->config.recorder)
 		recorded = recorder_write(v->config.recorder, s);
 	return err ? err : recorded;
+}
+
+int views_failed(int err)
+{
+	if (err == -EPIPE)
+		return STATUS_OK;
+	return say(status_of(err),
+		   "output: %s; free some space, or write elsewhere",
+		   strerror(-err));
 }
 
 void views_resized(struct views *v)

@@ -31,9 +31,14 @@ struct views_config {
 int views_open(struct views **out, const struct views_config *config, char *why,
 	       size_t why_bytes);
 
-/* Show, serve, print and record.  0, -EPIPE when standard output is closed,
- * or what the recorder said; the other views have it all the same. */
+/* Show, serve, print and record.  0, or -errno of standard output (-EPIPE:
+ * nobody reads it any more) or of the recorder; the other views have it all the
+ * same. */
 int views_publish(struct views *v, const struct snapshot *s);
+
+/* The status to end with after that error, which is said unless it is -EPIPE:
+ * a reader that has had enough is no failure. */
+int views_failed(int err);
 
 /* SIGWINCH arrived. */
 void views_resized(struct views *v);

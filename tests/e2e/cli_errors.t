@@ -95,4 +95,25 @@ kill $P
 [ "$(wc -l <"$T/out")" = 1 ] && [ ! -s "$T/err" ]
 ok $? "moetop --json | head -n 1 ends quietly"
 
+# output that cannot be written is an error, and nothing else is written to
+sleep 60 &
+P=$!
+full() { # ARGS...
+	timeout 20 "$M" "$@" >/dev/full 2>"$T/err" </dev/null
+	[ $? = 1 ] && [ "$(wc -l <"$T/err")" = 1 ] &&
+		grep -q "^moetop: output: No space left on device; " "$T/err"
+	ok $? "moetop $* >/dev/full: status 1 and one line"
+}
+: >"$T/out"
+full -p $P --json --count 2
+full doctor --no-bpf
+full help
+kill $P
+sleep 1.5 &
+P=$!
+timeout 20 "$M" record -p $P -o "$T/tape" >"$T/out" 2>&- </dev/null
+[ $? = 3 ] && "$M" replay "$T/tape" --json >"$T/out" 2>"$T/err" &&
+	grep -q '"target_gone":true' "$T/out" && [ ! -s "$T/err" ]
+ok $? "what is said on a closed standard error goes into no recording"
+
 echo "1..$n"
