@@ -20,10 +20,9 @@
 #define PERIOD_NS (1 * NS_PER_S)
 #define STALE_NS (10 * NS_PER_S)
 
-/* Shared by the source and its thread; the last of the two frees it. */
+/* Shared by the source and its thread. */
 struct board {
 	pthread_mutex_t lock;
-	unsigned owners;
 	pid_t pid;
 	unsigned n_ports;
 	uint16_t ports[TARGET_PORTS_MAX];
@@ -44,16 +43,10 @@ struct source {
 	double tokens_per_ns;  /* over the last two scrapes sampled */
 };
 
-static void board_release(void *arg)
+static void board_free(void *arg)
 {
 	struct board *b = arg;
-	bool last;
 
-	pthread_mutex_lock(&b->lock);
-	last = --b->owners == 0;
-	pthread_mutex_unlock(&b->lock);
-	if (!last)
-		return;
 	pthread_mutex_destroy(&b->lock);
 	free(b);
 }
@@ -102,13 +95,16 @@ static void thread_step(void *arg)
 	}
 }
 
-static void thread_release(void *arg)
+static void thread_end(void *arg)
 {
 	struct board *b = arg;
 
 	fetch_close(b->fetch);
-	board_release(b);
 }
+
+static const struct worker_job job = { .step = thread_step,
+				       .end = thread_end,
+				       .free = board_free };
 
 /* ---- the source -------------------------------------------------------- */
 
@@ -138,11 +134,9 @@ static int engine_open(struct source **out, const struct target *t,
 			      .sampled_tokens = NAN,
 			      .tokens_per_ns = NAN };
 	pthread_mutex_init(&b->lock, NULL);
-	b->owners = 2;
 	b->pid = t->pid;
 	tell_ports(s);
-	err = worker_start(&s->worker, PERIOD_NS, thread_step, thread_release,
-			   b);
+	err = worker_start(&s->worker, PERIOD_NS, &job, b);
 	if (!err) {
 		*out = s;
 		return 0;
@@ -222,7 +216,6 @@ static void engine_close(struct source *s)
 	if (!s)
 		return;
 	worker_stop(s->worker);
-	board_release(s->board);
 	free(s);
 }
 

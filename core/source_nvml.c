@@ -15,6 +15,7 @@
 #include "cupti/nvml.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ struct gpu_state {
 	uint32_t pids[GPU_PIDS_MAX];
 };
 
-/* Shared by the source and its thread; the last of the two frees it. */
+/* Shared by the source and its thread. */
 struct board {
 	pthread_mutex_t lock;
 	unsigned n;
@@ -41,10 +42,9 @@ struct board {
 	uint64_t read_ns; /* when the readings were taken, 0 never */
 	char why[96]; /* why there is no GPU, "" there is or not yet known */
 	bool counters;
-	unsigned owners;
 	/* the thread's alone */
 	struct nvml *nvml;
-	const char *path;
+	char path[PATH_MAX]; /* "": the system's */
 	uint64_t retry_ns;
 	struct gpu_state scratch;
 };
@@ -60,28 +60,21 @@ struct source {
 	char why[96];
 };
 
-static void board_release(void *arg)
+static void board_free(void *arg)
 {
 	struct board *b = arg;
-	bool last;
 
-	pthread_mutex_lock(&b->lock);
-	last = --b->owners == 0;
-	pthread_mutex_unlock(&b->lock);
-	if (!last)
-		return;
 	pthread_mutex_destroy(&b->lock);
 	free(b);
 }
 
 /* ---- the thread -------------------------------------------------------- */
 
-static void thread_release(void *arg)
+static void thread_end(void *arg)
 {
 	struct board *b = arg;
 
 	nvml_close(b->nvml);
-	board_release(b);
 }
 
 static void thread_open(struct board *b)
@@ -90,7 +83,7 @@ static void thread_open(struct board *b)
 
 	if (clock_now_ns() < b->retry_ns)
 		return;
-	if (!nvml_open(&b->nvml, b->path, why, sizeof(why)))
+	if (!nvml_open(&b->nvml, b->path[0] ? b->path : NULL, why, sizeof(why)))
 		why[0] = '\0';
 	b->retry_ns = clock_now_ns() + RETRY_NS;
 	pthread_mutex_lock(&b->lock);
@@ -141,6 +134,10 @@ static void thread_step(void *arg)
 	pthread_mutex_unlock(&b->lock);
 }
 
+static const struct worker_job job = { .step = thread_step,
+				       .end = thread_end,
+				       .free = board_free };
+
 /* ---- the source -------------------------------------------------------- */
 
 static int nvml_source_open(struct source **out, const struct target *t,
@@ -157,10 +154,10 @@ static int nvml_source_open(struct source **out, const struct target *t,
 	*s = (struct source){ .target = t, .context = x, .board = b };
 	pthread_mutex_init(&b->lock, NULL);
 	b->counters = x->counters;
-	b->path = x->nvml_path;
-	b->owners = 2;
-	err = worker_start(&s->worker, PERIOD_NS, thread_step, thread_release,
-			   b);
+	/* a copy, for the thread may outlive whoever named it */
+	snprintf(b->path, sizeof(b->path), "%s",
+		 x->nvml_path ? x->nvml_path : "");
+	err = worker_start(&s->worker, PERIOD_NS, &job, b);
 	if (!err) {
 		*out = s;
 		return 0;
@@ -288,7 +285,6 @@ static void nvml_source_close(struct source *s)
 	if (!s)
 		return;
 	worker_stop(s->worker);
-	board_release(s->board);
 	free(s);
 }
 

@@ -14,8 +14,7 @@ struct worker {
 	bool stop, ended;
 	unsigned owners; /* the thread and whoever started it */
 	uint64_t period_ns;
-	void (*step)(void *arg);
-	void (*release)(void *arg);
+	const struct worker_job *job;
 	void *arg;
 };
 
@@ -54,8 +53,10 @@ static void disown(struct worker *w)
 	bool last = --w->owners == 0;
 
 	pthread_mutex_unlock(&w->lock);
-	if (last)
-		destroy(w);
+	if (!last)
+		return;
+	w->job->free(w->arg);
+	destroy(w);
 }
 
 static void *run(void *arg)
@@ -63,9 +64,9 @@ static void *run(void *arg)
 	struct worker *w = arg;
 
 	do {
-		w->step(w->arg);
+		w->job->step(w->arg);
 	} while (!rest(w));
-	w->release(w->arg);
+	w->job->end(w->arg);
 	pthread_mutex_lock(&w->lock);
 	w->ended = true;
 	pthread_cond_broadcast(&w->change);
@@ -86,7 +87,7 @@ static int start_thread(struct worker *w)
 }
 
 int worker_start(struct worker **out, uint64_t period_ns,
-		 void (*step)(void *arg), void (*release)(void *arg), void *arg)
+		 const struct worker_job *job, void *arg)
 {
 	struct worker *w = calloc(1, sizeof(*w));
 	pthread_condattr_t attr;
@@ -94,11 +95,9 @@ int worker_start(struct worker **out, uint64_t period_ns,
 
 	if (!w)
 		return -ENOMEM;
-	*w = (struct worker){ .owners = 2,
-			      .period_ns = period_ns,
-			      .step = step,
-			      .release = release,
-			      .arg = arg };
+	*w = (struct worker){
+		.owners = 2, .period_ns = period_ns, .job = job, .arg = arg
+	};
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

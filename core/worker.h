@@ -3,9 +3,9 @@
  *
  * The thread calls step(arg) again and again, period_ns apart (end to start).
  * worker_stop waits WORKER_GRACE_MS at most for a step that is under way; when
- * it is stuck in a library, the thread is left to itself and calls release(arg)
- * when it comes back, or never.  So arg must not be touched after worker_stop,
- * and what it shares with the owner has a lock.
+ * it is stuck in a library, the thread is left to itself and ends when it comes
+ * back, or never.  So arg belongs to both: what they share has a lock, it must
+ * not be touched after worker_stop, and the last of the two frees it.
  *
  * The thread runs with all signals blocked.
  */
@@ -18,10 +18,16 @@
 
 struct worker;
 
-/* 0 and *out, or -errno (arg is then still the caller's). */
+struct worker_job {
+	void (*step)(void *arg);
+	void (*end)(void *arg);  /* once, in the thread, after the last step */
+	void (*free)(void *arg); /* once, after end, in either thread */
+};
+
+/* 0 and *out, or -errno (arg is then still the caller's).  job is borrowed for
+ * good. */
 int worker_start(struct worker **out, uint64_t period_ns,
-		 void (*step)(void *arg), void (*release)(void *arg),
-		 void *arg);
+		 const struct worker_job *job, void *arg);
 void worker_stop(struct worker *w); /* NULL is legal */
 
 #endif

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-static atomic_int steps, released, stuck;
+static atomic_int steps, ended, freed, stuck;
 
 static void step(void *arg)
 {
@@ -21,17 +21,29 @@ static void step(void *arg)
 		usleep(1000);
 }
 
-static void release(void *arg)
+static void end(void *arg)
 {
 	(void)arg;
-	atomic_fetch_add(&released, 1);
+	atomic_fetch_add(&ended, 1);
 }
+
+static void let_go(void *arg)
+{
+	(void)arg;
+	assert_int_equal(atomic_load(&ended), 1);
+	atomic_fetch_add(&freed, 1);
+}
+
+static const struct worker_job job = { .step = step,
+				       .end = end,
+				       .free = let_go };
 
 static int setup(void **state)
 {
 	(void)state;
 	atomic_store(&steps, 0);
-	atomic_store(&released, 0);
+	atomic_store(&ended, 0);
+	atomic_store(&freed, 0);
 	atomic_store(&stuck, 0);
 	return 0;
 }
@@ -48,10 +60,11 @@ static void it_works_at_once_and_again(void **state)
 	struct worker *w;
 
 	(void)state;
-	assert_int_equal(worker_start(&w, NS_PER_MS, step, release, NULL), 0);
+	assert_int_equal(worker_start(&w, NS_PER_MS, &job, NULL), 0);
 	wait_until(&steps, 3);
 	worker_stop(w);
-	assert_int_equal(atomic_load(&released), 1);
+	assert_int_equal(atomic_load(&ended), 1);
+	assert_int_equal(atomic_load(&freed), 1);
 }
 
 static void stopping_does_not_wait_for_the_period(void **state)
@@ -60,11 +73,10 @@ static void stopping_does_not_wait_for_the_period(void **state)
 	struct worker *w;
 
 	(void)state;
-	assert_int_equal(worker_start(&w, 3600 * NS_PER_S, step, release, NULL),
-			 0);
+	assert_int_equal(worker_start(&w, 3600 * NS_PER_S, &job, NULL), 0);
 	wait_until(&steps, 1);
 	worker_stop(w);
-	assert_int_equal(atomic_load(&released), 1);
+	assert_int_equal(atomic_load(&freed), 1);
 	assert_true(clock_now_ns() - start < NS_PER_S);
 }
 
@@ -75,14 +87,14 @@ static void a_stuck_step_is_left_behind(void **state)
 
 	(void)state;
 	atomic_store(&stuck, 1);
-	assert_int_equal(worker_start(&w, NS_PER_MS, step, release, NULL), 0);
+	assert_int_equal(worker_start(&w, NS_PER_MS, &job, NULL), 0);
 	wait_until(&steps, 1);
 	start = clock_now_ns();
 	worker_stop(w);
 	assert_true(clock_now_ns() - start < 2 * NS_PER_S);
-	assert_int_equal(atomic_load(&released), 0);
+	assert_int_equal(atomic_load(&freed), 0);
 	atomic_store(&stuck, 0); /* it comes back and cleans up */
-	wait_until(&released, 1);
+	wait_until(&freed, 1);
 	assert_int_equal(atomic_load(&steps), 1);
 }
 
