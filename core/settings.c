@@ -135,12 +135,12 @@ static int set_number(struct settings *s, const struct option *o,
 	    !isfinite(v) || (whole && v != floor(v)))
 		return refuse(
 			why, bytes,
-			"--%s: '%s' is not a %snumber; give one from %.15g to "
-			"%.15g",
+			"--%s: '%.60s' is not a %snumber; give one from %.15g "
+			"to %.15g",
 			o->name, text, whole ? "whole " : "", o->min, o->max);
 	if (v < o->min || v > o->max)
 		return refuse(why, bytes,
-			      "--%s: %s is out of range; give a number from "
+			      "--%s: %.60s is out of range; give a number from "
 			      "%.15g to %.15g",
 			      o->name, text, o->min, o->max);
 	if (whole)
@@ -189,8 +189,9 @@ static int set_choice(struct settings *s, const struct option *o,
 		index++;
 		word += len + (word[len] == '|');
 	}
-	return refuse(why, bytes, "--%s: '%s' is not a choice; give one of %s",
-		      o->name, text, usable);
+	return refuse(why, bytes,
+		      "--%s: '%.60s' is not a choice; give one of %s", o->name,
+		      text, usable);
 }
 
 static int set_value(struct settings *s, const struct option *o,
@@ -312,7 +313,10 @@ static int take_arguments(struct settings *s, int argc, char **argv, char *why,
 		if (err)
 			return err;
 	}
-	if (i < argc && !s->n_rest) {
+	if (i < argc && s->n_rest)
+		return refuse(why, bytes, "%.60s: a second file; give one",
+			      argv[i]);
+	if (i < argc) {
 		s->rest = &argv[i];
 		s->n_rest = argc - i;
 	}
@@ -441,10 +445,14 @@ static int check_rest(struct settings *s, char *why, size_t bytes)
 				      "-- CMD [ARG]...");
 		return 0;
 	case COMMAND_REPLAY:
-		if (s->n_rest != 1)
+		if (!s->n_rest)
 			return refuse(why, bytes,
 				      "replay: no recording; give it as moetop "
 				      "replay FILE");
+		if (s->n_rest > 1)
+			return refuse(why, bytes,
+				      "%.60s: a second file; give one",
+				      s->rest[1]);
 		return 0;
 	case COMMAND_HELP:
 		if (s->n_rest && find_command(s->rest[0], &s->topic))

@@ -120,6 +120,10 @@ static void replay_takes_its_file_anywhere(void **state)
 	assert_string_equal(s.rest[0], "a.rec");
 	assert_int_equal(s.count, 2);
 	bad("replay a b", "b: a second file");
+	bad("replay a -- b", "b: a second file");
+	bad("replay -- a b", "b: a second file");
+	s = good("replay --json -- a.rec");
+	assert_string_equal(s.rest[0], "a.rec");
 	bad("replay", "no recording");
 }
 
@@ -152,6 +156,22 @@ static void bad_values_are_named(void **state)
 	bad("record -p 1", "record: nothing to record");
 	bad("run", "run: no command");
 	bad("help nothing", "nothing: no such command");
+}
+
+/* However long a word is, what to do stays on the line. */
+static void long_words_are_cut(void **state)
+{
+	static const char *const starts[] = { "-p ", "-p 1 --rows=", "--",
+					      "-p 1 --model m extra", "x" };
+	char line[400];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+		memset(line, '9', sizeof(line) - 1);
+		line[sizeof(line) - 1] = '\0';
+		memcpy(line, starts[i], strlen(starts[i]));
+		bad(line, "; ");
+	}
 }
 
 static void what_is_not_built_is_refused(void **state)
@@ -276,6 +296,7 @@ int main(void)
 		cmocka_unit_test(run_keeps_the_command_as_it_is),
 		cmocka_unit_test(replay_takes_its_file_anywhere),
 		cmocka_unit_test(bad_values_are_named),
+		cmocka_unit_test(long_words_are_cut),
 		cmocka_unit_test(what_is_not_built_is_refused),
 		cmocka_unit_test(options_belong_to_commands),
 		cmocka_unit_test(a_file_gives_options_and_arguments_overrule),
