@@ -10,21 +10,15 @@ import subprocess
 import sys
 import tempfile
 
+import tap
+from tap import check
+
 # a copy, for nobody may not be let into the build folder
 HOME = tempfile.mkdtemp()
 os.chmod(HOME, 0o755)
 MOETOP = shutil.copy(os.path.join(os.environ.get("O", "build"), "moetop"), HOME)
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
           "--inh-caps=-all", "--bounding-set=-all"]
-results = []
-
-
-def check(name, ok, detail=""):
-    results.append(ok)
-    print(f"{'ok' if ok else 'not ok'} {len(results)} - {name}")
-    if not ok:
-        print("# " + str(detail)[:2000].replace("\n", "\n# "))
-    sys.stdout.flush()
 
 
 def server(prefix):
@@ -93,5 +87,4 @@ check("its own server: T2 names moetop run",
       "moetop run -- CMD" in TIERS.get("T2", {}).get("remedy", ""), TIERS)
 look("root", [])
 shutil.rmtree(HOME)
-print(f"1..{len(results)}")
-sys.exit(0 if all(results) else 1)
+tap.end()

@@ -12,9 +12,11 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
+
+import tap
+from tap import check
 
 O = os.path.abspath(os.environ.get("O", "build"))
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -23,15 +25,6 @@ GENERATION, IGNORED = 1, 3
 SHIFT_NS = 20_000_000  # between a change in the kernel and in the application,
 TURNS = 6  # or so many turns of its event loop, on a machine that is busy
 LOADS = ((1, 6), (50, 3), (500, 1))  # users, rounds
-results = []
-
-
-def check(name, ok, detail=""):
-    results.append(bool(ok))
-    print(f"{'ok' if ok else 'not ok'} {len(results)} - {name}")
-    if not ok:
-        print("# " + str(detail)[:3000].replace("\n", "\n# "))
-    sys.stdout.flush()
 
 
 def free_port():
@@ -192,8 +185,7 @@ def main():
             check(f"{name}: nothing is in flight in the end",
                   not any(last["waiting"]) and not any(last["streaming"]),
                   last)
-    print(f"1..{len(results)}")
-    sys.exit(0 if all(results) else 1)
+    tap.end()
 
 
 if __name__ == "__main__":
