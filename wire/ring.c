@@ -38,6 +38,9 @@ static void *map_sealed(int fd, size_t bytes)
 
 	if (ftruncate(fd, (off_t)bytes) < 0)
 		return NULL;
+	/* Memory that runs out later would be a SIGBUS in the writer. */
+	if (fallocate(fd, 0, 0, (off_t)bytes) < 0)
+		return NULL;
 	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED)
 		return NULL;

@@ -8,7 +8,8 @@
  *
  * One writer, one reader.  The writer never waits: when the ring is full the
  * new record is lost and `lost` grows.  The reader publishes `tail`.  The fd is
- * sealed against shrinking and growing, so a mapping never faults.
+ * sealed against shrinking and growing and its memory is there from the start,
+ * so a mapping never faults.
  *
  * The reader trusts nothing: it copies the header's fixed part once, checks
  * magic, version and geometry against the file size, bounds every index, and
