@@ -85,6 +85,15 @@ static const struct {
 			   "deep_gemm::sm100_fp8_fp4_gemm_1d1d_impl<(cute::"
 			   "UMMA::Major)0>(int*)" },
 	{ "gemm.deepgemm", "void deep_gemm::sm90_bf16_gemm_impl<1>(int*)" },
+	{ "gemm.deepgemm",
+	  "_ZN9deep_gemm23sm90_fp8_gemm_1d2d_implILj0ELj7168ELNS_8GemmTypeE1E"
+	  "EEvPf" },
+	{ "gemm.deepgemm_dense",
+	  "_ZN9deep_gemm23sm90_fp8_gemm_1d2d_implILj0ELj7168ELNS_8GemmTypeE0E"
+	  "EEvPf" },
+	{ "gemm.deepgemm_dense", "void "
+				 "deep_gemm::sm100_fp8_fp4_gemm_1d1d_impl<7168u"
+				 ", (deep_gemm::GemmType)0>(float*)" },
 	{ "gemm.trtllm",
 	  "bmm_E2m1_E2m1E2m1_Fp32_t128x8x512_s6_et128x8_m128x8x64_cga1x1x1_"
 	  "16dp256b_rM_TN_transOut_schedS_biasM_bN_tma_swiGlu_dynB_sm100f" },
