@@ -9,6 +9,7 @@
 #define THREAD_LOCAL \
 	static _Thread_local __attribute__((tls_model("initial-exec")))
 #define TIME_ONE_IN 64u
+#define CALLBACK_LONGEST_NS 50000u
 
 enum current { CURRENT_NONE, CURRENT_ROUTING, CURRENT_ALIGN };
 
@@ -35,6 +36,8 @@ static void launch_enter(const struct cupti_callback_data *d, void *f,
 		return;
 	state = atomic_load_explicit(&fn->state, memory_order_acquire);
 	if (state != FUNCTION_READY && state != FUNCTION_PENDING)
+		return;
+	if (!function_is_named(fn, d->symbol_name))
 		return;
 	launch_capture(&current_launch, agent.functions, fn, params, grid_x);
 	current_launch.correlation = d->correlation;
@@ -106,6 +109,21 @@ static void graph_launch(const struct cupti_callback_data *d)
 	launch_log_push(agent.log, LAUNCH_GRAPH, agent_now_ns(), i, NULL);
 }
 
+/* New arguments for nodes of an executable graph: what its capture said of
+ * them holds no longer, so it gives no rows from now on. */
+static void graph_changed(const struct cupti_callback_data *d)
+{
+	const struct cu_graph_launch_params *p = d->function_params;
+	uint32_t i = graph_exec_get(agent.map, p->exec);
+	struct graph_exec *e;
+
+	if (i == UINT32_MAX)
+		return;
+	e = graph_exec_at(agent.map, i);
+	atomic_store_explicit(&e->rows, 0, memory_order_relaxed);
+	graph_map_forget(agent.map, atomic_load(&e->group));
+}
+
 static void driver_enter(uint32_t cbid, const struct cupti_callback_data *d,
 			 bool again)
 {
@@ -122,6 +140,12 @@ static void driver_enter(uint32_t cbid, const struct cupti_callback_data *d,
 	case CBID_GRAPH_LAUNCH_PTSZ:
 		if (!again)
 			graph_launch(d);
+		break;
+	case CBID_GRAPH_EXEC_SET_PARAMS:
+	case CBID_GRAPH_EXEC_SET_PARAMS_V2:
+	case CBID_GRAPH_EXEC_UPDATE:
+	case CBID_GRAPH_EXEC_UPDATE_V2:
+		graph_changed(d);
 		break;
 	default:
 		break;
@@ -282,13 +306,16 @@ static void body(int domain, uint32_t cbid, const void *data)
 		call(domain, cbid, data);
 	else if (domain == CUPTI_DOMAIN_RESOURCE)
 		resource(cbid, data);
-	else if (domain == CUPTI_DOMAIN_STATE && cbid == CBID_STATE_FATAL_ERROR)
+	else if (domain == CUPTI_DOMAIN_STATE &&
+		 cbid == CBID_STATE_FATAL_ERROR) {
 		atomic_store(&agent.fatal, true);
+		atomic_store(&agent.live, false);
+	}
 }
 
 static void timed_body(int domain, uint32_t cbid, const void *data)
 {
-	uint64_t start;
+	uint64_t start, ns;
 
 	if (turn++ % TIME_ONE_IN) {
 		body(domain, cbid, data);
@@ -296,8 +323,12 @@ static void timed_body(int domain, uint32_t cbid, const void *data)
 	}
 	start = agent_now_ns();
 	body(domain, cbid, data);
-	atomic_fetch_add_explicit(&agent.callback_ns,
-				  (agent_now_ns() - start) * TIME_ONE_IN,
+	ns = agent_now_ns() - start;
+	/* More means that the thread lost its processor in between: scaled up,
+	 * one such accident would look like a cost beyond every budget. */
+	if (ns > CALLBACK_LONGEST_NS)
+		ns = CALLBACK_LONGEST_NS;
+	atomic_fetch_add_explicit(&agent.callback_ns, ns * TIME_ONE_IN,
 				  memory_order_relaxed);
 }
 
@@ -348,6 +379,10 @@ static const struct {
 	{ CUPTI_DOMAIN_DRIVER, CBID_LAUNCH_KERNEL_EX_PTSZ, false },
 	{ CUPTI_DOMAIN_DRIVER, CBID_GRAPH_LAUNCH, false },
 	{ CUPTI_DOMAIN_DRIVER, CBID_GRAPH_LAUNCH_PTSZ, false },
+	{ CUPTI_DOMAIN_DRIVER, CBID_GRAPH_EXEC_SET_PARAMS, true },
+	{ CUPTI_DOMAIN_DRIVER, CBID_GRAPH_EXEC_SET_PARAMS_V2, true },
+	{ CUPTI_DOMAIN_DRIVER, CBID_GRAPH_EXEC_UPDATE, true },
+	{ CUPTI_DOMAIN_DRIVER, CBID_GRAPH_EXEC_UPDATE_V2, true },
 	{ CUPTI_DOMAIN_RUNTIME, CBID_RT_LAUNCH_KERNEL, true },
 	{ CUPTI_DOMAIN_RUNTIME, CBID_RT_LAUNCH_KERNEL_PTSZ, true },
 	{ CUPTI_DOMAIN_RUNTIME, CBID_RT_LAUNCH_KERNEL_EX, true },

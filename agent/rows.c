@@ -5,9 +5,10 @@
 #include <sys/mman.h>
 
 #define SLOTS (2 * ROW_COPIES_MAX)
-/* Kernels and copies are timed by different engines of the device, and a store
- * may reach memory a little after its kernel's end. */
-#define GUARD_NS 1000u
+/* Kernels and copies are timed by different engines of the device, whose clocks
+ * may tick as slowly as 1.024 us, and a store may reach memory a little after
+ * its kernel's end. */
+#define GUARD_NS 2000u
 #define CELL_EMPTY 0u
 #define CELL_KILLED UINT32_MAX
 
@@ -159,6 +160,9 @@ static void index_copies(struct rows *r)
 	for (uint32_t i = 0; i < r->copies; i++) {
 		uint32_t s = r->copy[i].correlation * 2654435761u % SLOTS;
 
+		/* Its call was not seen: nothing says when it ran. */
+		if (!r->copy[i].correlation)
+			continue;
 		while (r->slot[s])
 			s = (s + 1) % SLOTS;
 		r->slot[s] = (uint16_t)(i + 1);

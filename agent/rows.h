@@ -4,8 +4,8 @@
  * PyTorch reuses one buffer for the ids of all layers, so a copy taken at any
  * moment holds those of the layer that was running.  Which one is decided
  * afterwards: the copy's own record says when it ran, and if all of it lies
- * between the end of a layer's top-k kernel and the end of that layer's block,
- * it can hold nothing else.  A microsecond at both ends is not trusted.
+ * between the end of a layer's top-k kernel and the end of that layer's block
+ * (struct reduce_cell), it can hold nothing else.  Two microseconds at both ends are not trusted.
  *
  * A copy counts for its cell (step, layer) if the ids make sense: all in [0, E)
  * or -1 for whole tokens at the end (padding), no expert twice in a token.

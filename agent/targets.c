@@ -5,6 +5,10 @@
 
 #include "agent/state.h"
 
+/* Work launched longer ago is over, and its buffers may go back any time: a
+ * copy from memory that is no longer mapped could end the host. */
+#define WORK_LONGEST_NS 500000000ull
+
 struct target {
 	_Atomic uint32_t version; /* odd while it is written */
 	uint32_t graph;           /* id of the graph it was made for */
@@ -97,7 +101,8 @@ static bool choose_graph(uint32_t exec, uint64_t random, struct moe_launch *out)
 	uint32_t n = t->n;
 
 	if (version & 1 || !n || n > TARGETS_MAX ||
-	    t->graph != atomic_load(&e->id) || !atomic_load(&e->alive))
+	    t->graph != atomic_load(&e->id) || !atomic_load(&e->alive) ||
+	    !atomic_load(&e->rows))
 		return false;
 	*out = t->launch[random % n];
 	atomic_thread_fence(memory_order_acquire);
@@ -109,7 +114,8 @@ bool targets_choose(uint64_t random, struct moe_launch *out)
 {
 	struct launch_entry last;
 
-	if (!launch_log_latest(agent.log, &last))
+	if (!launch_log_latest(agent.log, &last) ||
+	    agent_now_ns() - last.time_ns > WORK_LONGEST_NS)
 		return false;
 	if (last.kind == LAUNCH_GRAPH)
 		return choose_graph(last.exec, random, out);

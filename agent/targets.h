@@ -29,7 +29,7 @@ bool targets_learn(uint32_t exec);
 void targets_note(const struct moe_launch *l);
 
 /* Buffer to copy next: of the work that was launched last, at random among its
- * buffers.  False: none is known. */
+ * buffers.  False: none is known, or nothing runs. */
 bool targets_choose(uint64_t random, struct moe_launch *out);
 
 #endif

@@ -4,8 +4,8 @@
  * Written by hand from the documented layouts so that moetop builds without a
  * CUDA toolkit and works with every CUPTI from 11.8 on: records are read by a
  * prefix that has been the same since Kernel5 (offsets 0..159), and always
- * stepped with cuptiActivityGetNextRecord.  tests/unit/test_cupti_abi.c proves
- * the numbers against the real headers where they are found.
+ * stepped with cuptiActivityGetNextRecord.  tests/unit/cupti/test_cupti_abi.c
+ * proves the numbers against the real headers where they are found.
  */
 #ifndef MOETOP_CUPTI_ABI_H
 #define MOETOP_CUPTI_ABI_H
@@ -116,6 +116,10 @@ enum { /* driver cbids */
        CBID_GRAPH_LAUNCH = 514,
        CBID_GRAPH_LAUNCH_PTSZ = 515,
        CBID_MEMCPY_DTOH_ASYNC = 279, /* cuMemcpyDtoHAsync_v2 */
+       CBID_GRAPH_EXEC_SET_PARAMS = 538,
+       CBID_GRAPH_EXEC_SET_PARAMS_V2 = 692,
+       CBID_GRAPH_EXEC_UPDATE = 561,
+       CBID_GRAPH_EXEC_UPDATE_V2 = 696,
        CBID_STREAM_BEGIN_CAPTURE = 539,
        CBID_STREAM_BEGIN_CAPTURE_PTSZ = 540,
        CBID_STREAM_END_CAPTURE = 497,
@@ -218,7 +222,7 @@ struct rt_launch_kernel_ex_params {
 };
 
 struct cu_graph_launch_params { /* the same for cudaGraphLaunch */
-	void *exec;
+	void *exec;             /* first, too, in the calls that change one */
 	void *stream;
 };
 

@@ -82,7 +82,7 @@ static void describe(struct functions *t, struct function *f, const char *name)
 				      memory_order_release);
 		return;
 	}
-	f->adapter = (uint8_t)i;
+	f->family = f->adapter = (uint8_t)i;
 	f->align = adapters[i].align;
 	f->args = LAUNCH_ARGS;
 	f->id_bytes = adapter_id_bytes(name, adapters[i].name);
@@ -120,6 +120,11 @@ struct function *functions_get(struct functions *t, void *handle, bool stub,
 	}
 	atomic_fetch_add_explicit(&t->overflow, 1, memory_order_relaxed);
 	return NULL;
+}
+
+bool function_is_named(const struct function *f, const char *name)
+{
+	return name && strstr(name, adapters[f->family].name);
 }
 
 /* ---- arguments ----------------------------------------------------------- */
@@ -220,9 +225,9 @@ static bool sizes_fit(const char *sizes, const uint8_t *bytes)
 static enum function_state choose_adapter(struct function *f,
 					  const uint8_t *bytes)
 {
-	const char *name = adapters[f->adapter].name;
+	const char *name = adapters[f->family].name;
 
-	for (size_t i = f->adapter; i < ADAPTERS; i++) {
+	for (size_t i = f->family; i < ADAPTERS; i++) {
 		if (strcmp(adapters[i].name, name) != 0)
 			break;
 		if (!sizes_fit(adapters[i].sizes, bytes))

@@ -67,7 +67,8 @@ enum function_state {
 struct function {
 	_Atomic(void *) handle; /* CUfunction or CUkernel */
 	_Atomic int state;
-	uint8_t adapter; /* index of the first row of this name, then the row */
+	uint8_t family;  /* index of the first row of this name */
+	uint8_t adapter; /* the row, once READY */
 	uint8_t args;    /* parameters read at a launch */
 	uint8_t id_bytes;
 	bool align;
@@ -90,6 +91,13 @@ struct functions {
  */
 struct function *functions_get(struct functions *t, void *handle, bool stub,
 			       const char *name);
+
+/*
+ * Is this still the name that f was entered with, as far as the table goes?
+ * A handle may come again for another function when a module was unloaded, and
+ * must then not be read as if it had the arguments of the old one.
+ */
+bool function_is_named(const struct function *f, const char *name);
 
 /*
  * Copy the arguments of a launch of f.  Arguments of a function that is not

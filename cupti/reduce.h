@@ -61,7 +61,7 @@ struct reduce_step {
 
 /* One (step, layer): when its ids can be read, and where. */
 struct reduce_cell {
-	uint64_t from, until;     /* end of top-k .. end of the block */
+	uint64_t from, until;     /* end of top-k .. end of its last reader */
 	struct moe_launch launch; /* rows 0: unknown */
 	uint32_t step;
 	uint16_t layer;

@@ -7,9 +7,32 @@ struct layout {
 	uint32_t layers;
 	uint32_t anchor[LAYERS_MAX];
 	uint32_t closing[LAYERS_MAX];  /* last kernel of the block */
+	uint32_t reader[LAYERS_MAX];   /* last that surely precedes reuse */
 	uint64_t readable[LAYERS_MAX]; /* the ids are final from here on */
 	uint64_t last_end;             /* of any kernel */
+	bool experts;                  /* an expert GEMM since the anchor */
+	bool left;                     /* a kernel outside the block since */
 };
+
+/* What never runs between two kernels of a block's own stream once its expert
+ * GEMMs have begun. */
+static bool is_outside(unsigned klass)
+{
+	return klass == CLASS_NORM || klass == CLASS_INDUCTOR ||
+	       kernel_class_group(klass) == GROUP_ATTENTION;
+}
+
+/* The ids live until the block's function returns, so what closes the block may
+ * read them, unless kernels of the next layer came first: among these may be
+ * GEMMs that only look like the experts'. */
+static void note_reader(struct layout *s, unsigned klass, uint32_t i)
+{
+	if (kernel_class_group(klass) == GROUP_EXPERT && klass != CLASS_ACT_MOE)
+		s->experts = true;
+	s->left |= s->experts && is_outside(klass);
+	if (!s->left && kernel_class_closes(klass))
+		s->reader[s->layers - 1] = i;
+}
 
 static void note_kernel(struct layout *s, const struct reduce *r, uint32_t i)
 {
@@ -22,8 +45,11 @@ static void note_kernel(struct layout *s, const struct reduce *r, uint32_t i)
 		return;
 	if (kernel_class_closes(e->klass))
 		s->closing[l] = i;
-	/* Marks padding in place. */
-	if (e->klass == CLASS_TOPK_PADFILL && event_end(e) > s->readable[l])
+	note_reader(s, e->klass, i);
+	/* Marks padding in place, or may write the ids once more. */
+	if ((e->klass == CLASS_TOPK_PADFILL ||
+	     kernel_class_is_anchor(e->klass)) &&
+	    event_end(e) > s->readable[l])
 		s->readable[l] = event_end(e);
 }
 
@@ -36,6 +62,7 @@ static bool find_layers(const struct reduce *r, struct layout *s)
 		if (e->flags & EVENT_ANCHOR && r->owner[i] == s->owner) {
 			if (s->layers == r->layers)
 				return false;
+			s->experts = s->left = false;
 			s->anchor[s->layers] = i;
 			s->readable[s->layers++] = event_end(e);
 		}
@@ -92,7 +119,7 @@ static void add_times(struct reduce *r, const struct layout *s, unsigned phase)
 static uint64_t cell_until(const struct reduce *r, const struct layout *s,
 			   uint32_t l)
 {
-	uint64_t until = event_end(&r->ev[s->closing[l]]);
+	uint64_t until = event_end(&r->ev[s->reader[l]]);
 	uint64_t next;
 
 	if (l + 1 == s->layers)

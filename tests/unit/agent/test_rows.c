@@ -164,8 +164,8 @@ static void copy_inside_a_cell_counts_for_it(void **state)
 static void copy_across_an_edge_counts_for_nothing(void **state)
 {
 	struct rows *r = *state;
-	const uint64_t starts[] = { 9000,   10000, 10999, /* top-k runs */
-				    57001,  59000, 60000, /* block ends */
+	const uint64_t starts[] = { 9000,   10000, 11999, /* top-k runs */
+				    56001,  59000, 60000, /* block ends */
 				    410000, 500000 };
 	struct copy_time t[8];
 	const struct rows_result *out;
@@ -178,6 +178,19 @@ static void copy_across_an_edge_counts_for_nothing(void **state)
 	assert_int_equal(out->layer[PHASE_DECODE][0].cells, 0);
 	assert_int_equal(out->lost, 4);
 	assert_int_equal(out->rejected, 0);
+}
+
+static void copy_just_inside_the_guard_counts(void **state)
+{
+	struct rows *r = *state;
+	const struct copy_time t[] = { at(1, 12000), at(2, 156000) };
+	const struct rows_result *out;
+
+	rows_add(r, full, &launch, 1);
+	rows_add(r, full, &launch, 2);
+	out = rows_end(r, t, 2, &window);
+	assert_int_equal(out->layer[PHASE_DECODE][0].cells, 1);
+	assert_int_equal(out->layer[PHASE_DECODE][1].cells, 1);
 }
 
 static void copy_of_another_buffer_counts_for_nothing(void **state)
@@ -260,12 +273,12 @@ static void nonsense_in_a_cell_is_rejected(void **state)
 static void copy_without_a_record_counts_for_nothing(void **state)
 {
 	struct rows *r = *state;
-	const struct copy_time t[] = { at(99, 20000) };
+	const struct copy_time t[] = { at(99, 20000), at(0, 30000) };
 	const struct rows_result *out;
 
 	rows_add(r, full, &launch, 1);
 	rows_add(r, full, &launch, 0); /* its call was not seen */
-	out = rows_end(r, t, 1, &window);
+	out = rows_end(r, t, 2, &window);
 	assert_int_equal(out->layer[PHASE_DECODE][0].cells, 0);
 }
 
@@ -292,6 +305,7 @@ int main(void)
 		cmocka_unit_test(unknown_shape_is_refused),
 		T(copy_inside_a_cell_counts_for_it),
 		T(copy_across_an_edge_counts_for_nothing),
+		T(copy_just_inside_the_guard_counts),
 		T(copy_of_another_buffer_counts_for_nothing),
 		T(two_equal_copies_count_once),
 		T(two_copies_that_differ_kill_the_cell),

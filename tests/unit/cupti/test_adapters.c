@@ -243,6 +243,20 @@ static void other_kernels_cost_one_entry_and_no_arguments(void **state)
 	assert_null(functions_get(t, align_sizes, false, NULL));
 }
 
+static void handle_that_came_again_is_told_by_its_name(void **state)
+{
+	struct functions *t = *state;
+	struct function *f = functions_get(t, gating_sizes, false, GATING);
+
+	assert_true(function_is_named(f, GATING));
+	assert_false(function_is_named(f, "rms_norm_kernel"));
+	assert_false(function_is_named(f, ALIGN));
+	assert_false(function_is_named(f, NULL));
+	functions_validate(t, &cuda);
+	assert_true(function_is_named(f, GATING));
+	assert_false(function_is_named(f, ALIGN));
+}
+
 static void full_table_is_counted(void **state)
 {
 	struct functions *t = *state;
@@ -285,6 +299,7 @@ int main(void)
 		T(alignment_kernel_tells_experts_and_k),
 		T(impossible_values_are_refused),
 		T(other_kernels_cost_one_entry_and_no_arguments),
+		T(handle_that_came_again_is_told_by_its_name),
 		T(full_table_is_counted),
 		cmocka_unit_test(index_type_comes_from_the_template_arguments),
 	};

@@ -122,6 +122,10 @@ static void launch_parameters_have_the_known_layout(void **state)
 	     graphExec);
 	SAME(cu_graph_launch_params, exec, cuGraphLaunch_params, hGraph);
 	SAME(cu_graph_launch_params, stream, cuGraphLaunch_params, hStream);
+	SAME(cu_graph_launch_params, exec, cuGraphExecUpdate_v2_params,
+	     hGraphExec);
+	SAME(cu_graph_launch_params, exec,
+	     cuGraphExecKernelNodeSetParams_v2_params, hGraphExec);
 }
 
 static const struct {
@@ -146,6 +150,15 @@ static const struct {
 	{ CBID_GRAPH_LAUNCH_PTSZ, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz },
 	{ CBID_MEMCPY_DTOH_ASYNC,
 	  CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2 },
+	{ CBID_GRAPH_EXEC_SET_PARAMS,
+	  CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams },
+	{ CBID_GRAPH_EXEC_UPDATE, CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate },
+#if CUPTI_API_VERSION >= 18
+	{ CBID_GRAPH_EXEC_SET_PARAMS_V2,
+	  CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams_v2 },
+	{ CBID_GRAPH_EXEC_UPDATE_V2,
+	  CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate_v2 },
+#endif
 	{ CBID_RT_LAUNCH_KERNEL,
 	  CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000 },
 	{ CBID_RT_LAUNCH_KERNEL_PTSZ,

@@ -65,6 +65,55 @@ static void busy_time_is_the_sum_of_all_parts(void **state)
 			 9 * STEP_KERNELS * (KERNEL_NS + GAP_NS));
 }
 
+/* An attention projection with the name of an expert GEMM comes after the norm
+ * of the next layer: by then the memory of the ids may serve another tensor. */
+static void ids_are_not_trusted_once_the_next_layer_begins(void **state)
+{
+	static const char *const kernels[] = {
+		"topkGatingI",     "fused_moe_kernel", "moe_sum_kernel",
+		"rms_norm_kernel", "fused_moe_kernel", "flash_fwd_kernel",
+	};
+	struct stream *s = *state;
+	const struct reduce_result *r;
+	uint64_t start = 0;
+
+	for (int i = 0; i < 3; i++) {
+		s->graph = 7;
+		s->correlation++;
+		start = s->now;
+		for (unsigned k = 0; k < 2 * 6; k++)
+			stream_kernel(s, kernels[k % 6], KERNEL_NS);
+		s->graph = 0;
+	}
+	r = reduce_end(s->reduce, &params);
+	assert_int_equal(r->cells, 2 * 2);
+	start -= 2 * 12 * (KERNEL_NS + GAP_NS);
+	assert_int_equal(r->cell[0].from, start + KERNEL_NS);
+	assert_int_equal(r->cell[0].until, start + 3 * KERNEL_NS + 2 * GAP_NS);
+}
+
+static void second_routing_kernel_makes_the_ids_final(void **state)
+{
+	static const char *const kernels[] = { "topkGatingI",
+					       "single_group_topk_warp_kernel",
+					       "fused_moe_kernel",
+					       "moe_sum_kernel" };
+	struct stream *s = *state;
+	const struct reduce_result *r;
+	uint64_t start = s->now;
+
+	for (int i = 0; i < 3; i++) {
+		s->graph = 7;
+		s->correlation++;
+		for (unsigned k = 0; k < 2 * 4; k++)
+			stream_kernel(s, kernels[k % 4], KERNEL_NS);
+		s->graph = 0;
+	}
+	r = reduce_end(s->reduce, &params);
+	assert_int_equal(r->layers, 2);
+	assert_int_equal(r->cell[0].from, start + 2 * KERNEL_NS + GAP_NS);
+}
+
 static void order_of_records_does_not_matter(void **state)
 {
 	struct stream *s = *state;
@@ -263,6 +312,8 @@ int main(void)
 		T(whole_replays_are_decode_steps),
 		T(sums_by_layer_and_part_are_exact),
 		T(busy_time_is_the_sum_of_all_parts),
+		T(ids_are_not_trusted_once_the_next_layer_begins),
+		T(second_routing_kernel_makes_the_ids_final),
 		T(order_of_records_does_not_matter),
 		T(kernel_on_a_second_stream_is_covered_once),
 		T(kernels_after_the_graph_belong_to_its_step),
