@@ -8,13 +8,21 @@ void budget_step(struct budget *b, uint32_t graph, uint64_t ns, bool window)
 	struct step_stat *s = window ? &b->in[graph] : &b->out[graph];
 	double x = (double)ns, d = x - s->mean;
 
+	s->fresh = true;
 	s->n += 1;
 	s->mean += d / s->n;
 	s->m2 += d * (x - s->mean);
 }
 
-static void halve(struct step_stat *s)
+/* What still gathers is left alone until there is enough of it: windows that
+ * hold few steps each would else never say anything. */
+static void fade(struct step_stat *s)
 {
+	bool gathers = s->fresh && s->n < 2 * STEPS_LEAST;
+
+	s->fresh = false;
+	if (gathers)
+		return;
 	s->n /= 2;
 	s->m2 /= 2;
 	if (s->n < 1)
@@ -25,9 +33,9 @@ void budget_age(struct budget *b)
 {
 	for (uint32_t g = 0; g < BUDGET_GRAPHS; g++) {
 		if (b->in[g].n > 0)
-			halve(&b->in[g]);
+			fade(&b->in[g]);
 		if (b->out[g].n > 0)
-			halve(&b->out[g]);
+			fade(&b->out[g]);
 	}
 }
 

@@ -25,6 +25,7 @@
 
 struct step_stat {
 	double n, mean, m2; /* Welford */
+	bool fresh;         /* has grown since the last budget_age */
 };
 
 struct budget {
@@ -38,7 +39,8 @@ struct budget {
 /* One step of graph (an index below BUDGET_GRAPHS) took ns. */
 void budget_step(struct budget *b, uint32_t graph, uint64_t ns, bool window);
 
-/* Let the past count half.  Call when a window has closed. */
+/* Let the past count half, but for what is still too little to tell.  Call when
+ * a window has closed. */
 void budget_age(struct budget *b);
 
 /* Relative slowdown inside windows, >= 0.  False: too few steps to know. */

@@ -5,6 +5,8 @@
 #define IDLE_NS 500000000ull
 #define DIFFERS 3 /* samples in a row */
 #define CHANGE 0.25
+#define BLIND_MOST 4 /* windows that may follow each other at unknown cost */
+#define BUDGET_LEAST 1e-6
 
 void plan_init(struct plan *p, uint64_t period_ns)
 {
@@ -84,6 +86,21 @@ void plan_opened(struct plan *p, uint64_t start_ns)
 	p->differs = 0;
 }
 
+static uint64_t least_gap_ns(struct plan *p, double length_ns, double slowdown,
+			     double budget)
+{
+	double gap;
+
+	p->blind = slowdown < 0 ? p->blind + 1 : 0;
+	if (p->blind >= BLIND_MOST)
+		return p->period_ns > GAP_NS ? p->period_ns : GAP_NS;
+	if (p->blind)
+		return GAP_NS;
+	gap = slowdown * length_ns /
+	      (budget > BUDGET_LEAST ? budget : BUDGET_LEAST);
+	return gap > (double)GAP_NS ? (uint64_t)gap : GAP_NS;
+}
+
 void plan_closed(struct plan *p, uint64_t start_ns, uint64_t end_ns,
 		 double slowdown, double budget,
 		 const struct plan_totals *at_start,
@@ -91,9 +108,8 @@ void plan_closed(struct plan *p, uint64_t start_ns, uint64_t end_ns,
 {
 	double length = (double)(end_ns - start_ns);
 	uint64_t steps = at_end->steps - at_start->steps;
-	double gap = budget > 0 ? slowdown * length / budget : 0;
 
-	p->gap_ns = gap > (double)GAP_NS ? (uint64_t)gap : GAP_NS;
+	p->gap_ns = least_gap_ns(p, length, slowdown, budget);
 	p->window_rate = length > 0 ? (double)steps * 1e9 / length : 0;
 	p->window_batch = steps ? (double)(at_end->padded - at_start->padded) /
 					  (double)steps

@@ -6,7 +6,8 @@
  * padded batch or the step rate has differed by more than a quarter from what
  * it was at the last window for 0.3 s.  Never while nothing runs, never less
  * than 1.5 s from start to start, and so far apart that slowdown x duty stays
- * within the budget.  Pure: the caller brings the time and the totals.
+ * within the budget.  While the slowdown is unknown, after the first few windows
+ * never less than a period.  Pure: the caller brings the time and the totals.
  */
 #ifndef MOETOP_AGENT_PLAN_H
 #define MOETOP_AGENT_PLAN_H
@@ -28,7 +29,8 @@ struct plan {
 	struct plan_totals sample, window;
 	double window_batch, window_rate; /* as of the last window */
 	uint32_t differs;                 /* samples in a row that differ */
-	uint32_t wish; /* the collector's count, as last served */
+	uint32_t blind; /* windows in a row of which the cost is unknown */
+	uint32_t wish;  /* the collector's count, as last served */
 	bool collector, idle, wanted;
 };
 
@@ -41,7 +43,7 @@ bool plan_due(struct plan *p, uint64_t now_ns, bool collector, uint32_t wish,
 /* A window opened at start_ns. */
 void plan_opened(struct plan *p, uint64_t start_ns);
 
-/* It was closed: how long it was, the slowdown inside (0 unknown or none), and
+/* It was closed: how long it was, the slowdown inside (negative: unknown), and
  * the budget as a ratio. */
 void plan_closed(struct plan *p, uint64_t start_ns, uint64_t end_ns,
 		 double slowdown, double budget,

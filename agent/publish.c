@@ -204,7 +204,7 @@ static void put_window(uint32_t number, uint64_t start_ns, uint64_t end_ns,
 }
 
 void publish_window(uint32_t number, uint64_t start_ns, uint64_t end_ns,
-		    int64_t offset_ns, uint32_t kernels,
+		    const int64_t *offset_ns, uint32_t kernels,
 		    const struct reduce_result *w,
 		    const struct rows_result *rows)
 {
@@ -227,7 +227,8 @@ void publish_window(uint32_t number, uint64_t start_ns, uint64_t end_ns,
 	if (rows) {
 		put_hist(number, HIST_ROWS, rows->rows_hist_rows,
 			 rows->rows_hist, ROWS_BUCKETS);
-		put_steps(number, offset_ns, w, rows);
+		if (offset_ns)
+			put_steps(number, *offset_ns, w, rows);
 	}
 	put_window(number, start_ns, end_ns, kernels, w, rows);
 }

@@ -17,11 +17,12 @@ __attribute__((format(printf, 2, 3))) void
 publish_text(enum text_level level, const char *format, ...);
 
 /*
- * Everything about one window, REC_WINDOW last.  rows may be NULL.  offset_ns
- * turns CUPTI's times into CLOCK_MONOTONIC.
+ * Everything about one window, REC_WINDOW last.  rows may be NULL.  *offset_ns
+ * turns CUPTI's times into CLOCK_MONOTONIC; NULL: unknown, then no sampled step
+ * is sent, since it could not be dated.
  */
 void publish_window(uint32_t number, uint64_t start_ns, uint64_t end_ns,
-		    int64_t offset_ns, uint32_t kernels,
+		    const int64_t *offset_ns, uint32_t kernels,
 		    const struct reduce_result *w,
 		    const struct rows_result *rows);
 

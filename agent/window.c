@@ -67,6 +67,8 @@ static int enable_copies(bool on)
 
 static bool start_sampler(bool rows)
 {
+	int err;
+
 	if (!rows || !agent.has_cuda || atomic_load(&agent.sampler.dead) ||
 	    !atomic_load(&agent.context))
 		return false;
@@ -74,7 +76,13 @@ static bool start_sampler(bool rows)
 		publish_text(TEXT_WARNING, "rows: no thread could be started");
 		return false;
 	}
-	return enable_copies(true) == CUPTI_OK;
+	err = enable_copies(true);
+	if (!err)
+		return true;
+	enable_copies(false);
+	publish_text(TEXT_WARNING,
+		     "rows: CUPTI error %d; none from this window", err);
+	return false;
 }
 
 static void close_kinds(void)
@@ -93,13 +101,13 @@ static void close_kinds(void)
 		cupti_failed(err);
 }
 
-static void close_window(uint64_t now_ns)
+static void close_window(void)
 {
 	struct window *w = &agent.window;
 
 	w->stage = WINDOW_DRAINING;
-	w->end_ns = now_ns;
-	w->flush_ns = now_ns;
+	w->end_ns = agent_now_ns();
+	w->flush_ns = w->end_ns;
 	agent.window_ns += w->end_ns - w->start_ns;
 	close_kinds();
 }
@@ -120,7 +128,7 @@ static uint64_t flush(void)
 			cupti_failed(err);
 	}
 	while ((buffer = buffers_take(&agent.buffers, &valid))) {
-		if (!agent.decode->bad_layout &&
+		if (!agent.decode->bad_layout && !atomic_load(&agent.fatal) &&
 		    decode_buffer(agent.decode, buffer, valid))
 			agent_disable(REASON_BAD_RECORDS, 0);
 		buffers_give(&agent.buffers, buffer);
@@ -194,28 +202,29 @@ static void report(void)
 	const struct rows_result *rows = NULL;
 	const struct reduce_result *sums;
 	uint64_t error_ns;
-	int64_t offset = 0;
+	int64_t offset;
+	bool known;
 
 	sums = reduce_end(agent.reduce, &p);
 	if (w->sampling)
 		rows = rows_end(agent.rows, agent.decode->copy,
 				agent.decode->copies, sums);
-	if (!atomic_load(&agent.fatal))
-		clock_offset(&agent.cupti, &offset, &error_ns);
+	known = !atomic_load(&agent.fatal) &&
+		clock_offset(&agent.cupti, &offset, &error_ns) == CUPTI_OK;
 	learn(sums);
 	agent.tick.windows = w->number;
-	publish_window(w->number, w->start_ns, w->end_ns, offset,
+	publish_window(w->number, w->start_ns, w->end_ns,
+		       known ? &offset : NULL,
 		       (uint32_t)(agent.decode->kernels - w->kernels_before),
 		       sums, rows);
 }
 
-static void finish(void)
+/* What it has cost decides when the next one may come. */
+static void settle_costs(void)
 {
 	struct window *w = &agent.window;
-	double slowdown = 0, budget;
+	double slowdown = -1, budget;
 
-	w->stage = WINDOW_CLOSED;
-	report();
 	budget = 1e-6 * atomic_load(&agent.ring.h->control.budget_ppm);
 	budget_slowdown(&agent.budget, &slowdown);
 	plan_closed(&agent.plan, w->start_ns, w->end_ns, slowdown, budget,
@@ -223,6 +232,15 @@ static void finish(void)
 	budget_age(&agent.budget);
 	if (agent.decode->kernels >= agent.config.record_cap)
 		agent_disable(REASON_RECORD_CAP, 0);
+}
+
+static void finish(void)
+{
+	struct window *w = &agent.window;
+
+	w->stage = WINDOW_CLOSED;
+	report();
+	settle_costs();
 	if (w->sampling && atomic_load(&agent.sampler.dead))
 		publish_text(TEXT_WARNING,
 			     "rows: CUDA error %d in the sampler; no rows from "
@@ -241,7 +259,7 @@ static void poll_open(uint64_t now_ns)
 	}
 	if (now_ns - w->start_ns >= length || atomic_load(&agent.fatal) ||
 	    reduce_events(agent.reduce) == agent.config.events)
-		close_window(now_ns);
+		close_window();
 }
 
 static void poll_draining(uint64_t now_ns)
@@ -269,7 +287,12 @@ void window_poll(uint64_t now_ns)
 
 void window_abort(void)
 {
-	if (agent.window.stage == WINDOW_OPEN)
-		close_kinds();
-	agent.window.stage = WINDOW_CLOSED;
+	struct window *w = &agent.window;
+
+	if (w->stage == WINDOW_CLOSED)
+		return;
+	if (w->stage == WINDOW_OPEN)
+		close_window();
+	w->stage = WINDOW_CLOSED;
+	settle_costs();
 }

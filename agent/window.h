@@ -20,7 +20,7 @@ void window_open(uint64_t now_ns, bool rows);
 /* Flush, decode, close: call every 10 ms while one is not closed. */
 void window_poll(uint64_t now_ns);
 
-/* Close at once and throw the window away. */
+/* Close at once and throw the window away; what it has cost still counts. */
 void window_abort(void);
 
 /* Copy the record counters into the tick. */

@@ -93,6 +93,30 @@ static void the_past_fades(void **state)
 	assert_false(budget_slowdown(b, &ratio));
 }
 
+/* Steps of a quarter of a second: two in each window. */
+static void slow_steps_are_known_after_a_few_windows(void **state)
+{
+	struct budget *b = *state;
+	double ratio = -1;
+
+	for (int i = 0; i < 4; i++) {
+		assert_false(budget_slowdown(b, &ratio));
+		steps(b, 3, 4, 1.0, 0.001, false);
+		steps(b, 3, 2, 1.5, 0.001, true);
+		if (i < 3)
+			budget_age(b);
+	}
+	assert_true(budget_slowdown(b, &ratio));
+	assert_true(fabs(ratio - 0.5) < 1e-2);
+	/* And it stays known while such windows come. */
+	for (int i = 0; i < 20; i++) {
+		budget_age(b);
+		assert_true(budget_slowdown(b, &ratio));
+		steps(b, 3, 4, 1.0, 0.001, false);
+		steps(b, 3, 2, 1.5, 0.001, true);
+	}
+}
+
 static void overhead_adds_windows_callbacks_and_threads(void **state)
 {
 	struct budget *b = *state;
@@ -135,6 +159,7 @@ int main(void)
 		T(faster_windows_are_no_gain),
 		T(few_steps_say_nothing),
 		T(the_past_fades),
+		T(slow_steps_are_known_after_a_few_windows),
 		T(overhead_adds_windows_callbacks_and_threads),
 		T(unknown_slowdown_is_said_to_be_unknown),
 		T(start_up_is_not_taken_for_the_rule),

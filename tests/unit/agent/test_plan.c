@@ -186,6 +186,46 @@ static void slow_windows_are_spread_to_keep_the_budget(void **state)
 	assert_in_range((w->now_ns - start) / MS, 49990, 50040);
 }
 
+static void unknown_cost_keeps_windows_a_period_apart(void **state)
+{
+	struct world *w = *state;
+	uint64_t start;
+
+	turn(w);
+	for (int i = 0; i < 3; i++) { /* enough to learn from */
+		start = w->now_ns;
+		run_window(w, -1);
+		w->wish++;
+		wait_ms(w, 30000);
+		assert_in_range((w->now_ns - start) / MS, 1500, 1540);
+	}
+	for (int i = 0; i < 3; i++) {
+		start = w->now_ns;
+		run_window(w, -1);
+		w->wish++;
+		wait_ms(w, 30000);
+		assert_in_range((w->now_ns - start) / MS, 19990, 20040);
+	}
+	start = w->now_ns;
+	run_window(w, 0);
+	w->wish++;
+	wait_ms(w, 30000);
+	assert_in_range((w->now_ns - start) / MS, 1500, 1540);
+}
+
+static void no_budget_is_no_licence(void **state)
+{
+	struct world *w = *state;
+	struct plan_totals t = w->totals;
+
+	turn(w);
+	plan_opened(&w->plan, w->now_ns);
+	plan_closed(&w->plan, w->now_ns, w->now_ns + 500 * MS, 0.01, 0, &t,
+		    &w->totals);
+	w->wish++;
+	assert_int_equal(wait_ms(w, 60000), 60000);
+}
+
 static void no_window_without_a_collector(void **state)
 {
 	struct world *w = *state;
@@ -211,6 +251,8 @@ int main(void)
 		T(short_change_is_not_looked_at),
 		T(wish_is_served_but_not_at_once_after_a_window),
 		T(slow_windows_are_spread_to_keep_the_budget),
+		T(unknown_cost_keeps_windows_a_period_apart),
+		T(no_budget_is_no_licence),
 		T(no_window_without_a_collector),
 	};
 
