@@ -60,8 +60,8 @@ $(O)/moetop: $(O)/core/main.o $(archives)
 	    $(link:%=$(O)/%.a) $(libs)
 $(O)/libmoetop-agent.so: $(agent:%.c=$(O)/%.pic.o) agent/agent.map
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) -shared -Wl,-z,defs -Wl,-Bsymbolic \
-	    -Wl,--version-script=agent/agent.map -o $@ $(filter %.o,$^) \
-	    -ldl -lpthread
+	    -Wl,-z,nodelete -Wl,--version-script=agent/agent.map -o $@ \
+	    $(filter %.o,$^) -ldl -lpthread
 
 define archive
 $(O)/$(1).a: $(call obj,$(1)) $(if $(filter wire,$(1)),$(wire_pb))

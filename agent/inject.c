@@ -10,10 +10,12 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "agent/activity.h"
 #include "agent/callbacks.h"
@@ -22,13 +24,15 @@
 #include "agent/targets.h"
 #include "agent/window.h"
 
-#define STACK_BYTES ((size_t)256 << 10)
+#define STACK_BYTES ((size_t)1 << 20) /* NVIDIA's libraries run on it too */
 #define COLLECTOR_LIVE_NS 2000000000ull
 #define TICK_NS 250000000ull
 #define STATUS_NS 1000000000ull
 #define LOOP_WINDOW_NS 10000000ull
 #define LOOP_NS 20000000ull
 #define LOOP_QUIET_NS 100000000ull
+#define EXIT_WAIT_NS 1000000ull
+#define EXIT_WAITS 200u
 #define MAP_NODES 65536u
 #define MAP_GRAPHS 4096u
 #define CUPTI_VERSION_END 140000u /* first one not known to work */
@@ -36,6 +40,10 @@
 __attribute__((visibility("default"))) int InitializeInjection(void);
 
 struct agent agent;
+
+/* The process ends: no thread of the agent may call CUPTI or CUDA any more. */
+static _Atomic bool leaving;
+static _Atomic bool in_turn; /* the agent's thread may be calling them */
 
 uint64_t agent_now_ns(void)
 {
@@ -129,23 +137,42 @@ static void set_attributes(void)
 				  &per_thread);
 }
 
+/* Nothing of the agent is called from here on, and CUPTI is free for others. */
+static void unsubscribe(void)
+{
+	if (agent.subscriber && !atomic_load(&agent.fatal)) {
+		callbacks_enable(false);
+		atomic_store(&agent.live, false);
+		agent.cupti.unsubscribe(agent.subscriber);
+	}
+	atomic_store(&agent.live, false);
+	agent.subscriber = NULL;
+}
+
+static int subscribe_callbacks(void)
+{
+	void *subscriber = NULL;
+	int err = agent.cupti.subscribe(&subscriber, callback_entry, NULL);
+
+	if (err)
+		return err;
+	agent.subscriber = subscriber;
+	set_attributes();
+	err = agent.cupti.register_callbacks(callback_buffer_requested,
+					     callback_buffer_completed);
+	if (err)
+		return err;
+	atomic_store(&agent.live, true);
+	return callbacks_enable(true);
+}
+
 static void subscribe(void)
 {
-	int err =
-		agent.cupti.subscribe(&agent.subscriber, callback_entry, NULL);
+	int err = subscribe_callbacks();
 
-	if (!err) {
-		set_attributes();
-		err = agent.cupti.register_callbacks(callback_buffer_requested,
-						     callback_buffer_completed);
-	}
-	if (!err) {
-		atomic_store(&agent.live, true);
-		err = callbacks_enable(true);
-	}
 	if (!err)
 		return;
-	atomic_store(&agent.live, false);
+	unsubscribe();
 	if (err == CUPTI_E_MULTIPLE_SUBSCRIBERS)
 		agent_disable(REASON_OTHER_CLIENT, err);
 	else
@@ -264,9 +291,25 @@ static void report(uint64_t now_ns, bool collector)
 	was_there = true;
 }
 
+/* Only sampling is built in: another wish is answered once. */
+static bool rows_wanted(void)
+{
+	static uint32_t last;
+	uint32_t mode = atomic_load(&agent.ring.h->control.rows_mode);
+
+	if (mode > 1 && mode != last)
+		publish_text(TEXT_WARNING,
+			     "rows: mode %u (2: exact) is not built into this "
+			     "version; they are sampled",
+			     mode);
+	last = mode;
+	return mode != 0;
+}
+
 static void open_if_due(uint64_t now_ns, bool collector)
 {
 	struct ring_control *c = &agent.ring.h->control;
+	bool rows = rows_wanted();
 
 	/* After an abort the sampler may still be at work. */
 	if (!sampler_is_idle())
@@ -274,7 +317,7 @@ static void open_if_due(uint64_t now_ns, bool collector)
 	if (!plan_due(&agent.plan, now_ns, collector,
 		      atomic_load(&c->window_wish), &agent.totals))
 		return;
-	window_open(now_ns, atomic_load(&c->rows_mode) != 0);
+	window_open(now_ns, rows);
 }
 
 static void step(uint64_t now_ns, bool collector)
@@ -313,35 +356,50 @@ static void rest(bool collector)
  * stays mapped, with this thread gone. */
 static void detach(void)
 {
-	bool usable = atomic_load(&agent.live) && !atomic_load(&agent.fatal);
-
 	set_state(AGENT_DETACHING);
 	window_abort();
 	sampler_stop();
-	if (usable) {
-		callbacks_enable(false);
-		atomic_store(&agent.live, false);
+	if (agent.subscriber && !atomic_load(&agent.fatal))
 		agent.cupti.flush_all(0);
-		agent.cupti.unsubscribe(agent.subscriber);
-	}
+	unsubscribe();
 	set_state(AGENT_STUB);
+}
+
+/* False: the process ends.  Each turn is bracketed, so that exit can wait for
+ * one that is under way. */
+static bool turn_begin(void)
+{
+	atomic_store(&in_turn, true);
+	if (!atomic_load(&leaving))
+		return true;
+	atomic_store(&in_turn, false);
+	return false;
 }
 
 static void *agent_main(void *arg)
 {
 	(void)arg;
 	prctl(PR_SET_NAME, "moetop");
-	while (!atomic_load(&agent.ring.h->control.detach)) {
+	while (turn_begin()) {
 		uint64_t now_ns = agent_now_ns();
 		bool collector = collector_lives(now_ns);
+		bool end = atomic_load(&agent.ring.h->control.detach);
 
-		if (agent.subscriber)
-			step(now_ns, collector);
-		report(now_ns, collector);
+		if (end) {
+			detach();
+		} else {
+			if (agent.subscriber)
+				step(now_ns, collector);
+			report(now_ns, collector);
+		}
+		atomic_store(&in_turn, false);
+		if (end)
+			return NULL;
 		rest(collector);
 	}
-	detach();
-	return NULL;
+	/* Not even the end of this thread may wake its libraries now. */
+	for (;;)
+		pause();
 }
 
 static int start_thread(void)
@@ -363,9 +421,28 @@ static int start_thread(void)
 	return err;
 }
 
+/* CUPTI and CUDA take themselves down in the handlers that follow this one.  A
+ * thread that is still inside after the wait hangs there, and exit must not. */
+static void at_exit(void)
+{
+	const struct timespec t = { .tv_nsec = EXIT_WAIT_NS };
+
+	if (atomic_exchange(&leaving, true))
+		return;
+	atomic_store(&agent.live, false);
+	for (unsigned i = 0; i < EXIT_WAITS && atomic_load(&in_turn); i++)
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+	if (atomic_load(&in_turn))
+		return;
+	sampler_pause();
+	for (unsigned i = 0; i < EXIT_WAITS && !sampler_is_idle(); i++)
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+}
+
 /* The child has neither the threads nor a usable CUDA: it is no server. */
 static void silence_child(void)
 {
+	atomic_store(&leaving, true);
 	atomic_store(&agent.live, false);
 	ring_destroy(&agent.ring);
 }
@@ -393,9 +470,12 @@ int InitializeInjection(void)
 			     wrong);
 	set_up();
 	pthread_atfork(NULL, NULL, silence_child);
+	atexit(at_exit);
 	err = start_thread();
-	if (err)
+	if (err) {
 		agent_disable(REASON_RESOURCES, -err);
+		unsubscribe();
+	}
 out:
 	errno = saved;
 	return 1;

@@ -9,8 +9,8 @@
 #include "agent/state.h"
 #include "agent/targets.h"
 
-#define STACK_BYTES ((size_t)128 << 10)
-#define BATCH 16u /* copies between two synchronisations */
+#define STACK_BYTES ((size_t)1 << 20) /* NVIDIA's libraries run on it too */
+#define BATCH 16u                     /* copies between two synchronisations */
 #define INTERVAL_LEAST_NS 20000u
 #define INTERVAL_MOST_NS 2000000u
 #define CPU_SHARE 10u /* one part in ten of a processor */

@@ -124,6 +124,7 @@ def test_symbols():
               for line in out.splitlines() if "(NEEDED)" in line}
     check(needed <= {"libc", "libdl", "libpthread"},
           "nothing but libc is linked", str(needed))
+    check("NODELETE" in out, "it stays mapped whoever closes it")
 
 
 def test_refusals():
@@ -238,6 +239,47 @@ def test_record_cap():
               "and the counters go on")
 
 
+def test_flapping_collector():
+    """Windows that the collector leaves are aborted, and counted all the same.
+    """
+    with Server(MOETOP_RECORD_CAP="20000", MOETOP_WINDOW_MS="5000") as p:
+        ring = R.attach(p.pid)
+        records = R.collect(ring, lambda r: any(
+            x.type == R.TICK and x.kernel_records > 20000 for x in r), 15)
+        check(not windows(records), "a long window is open")
+        # Two seconds without a beat end it, three before its time.
+        left = time.monotonic()
+        wait(lambda: disabled(ring.read()), 4)
+        check(time.monotonic() - left < 3.5,
+              "a window that the collector leaves counts for the record cap")
+        check(p.poll() is None, "the server lives on")
+
+
+def test_exact_rows():
+    with Server(MOETOP_ROWS="2") as p:
+        ring = R.attach(p.pid)
+        records = R.collect(ring, windows, 15)
+        texts = [r.text for r in records if r.type == R.TEXT]
+        check(sum("not built" in t for t in texts) == 1,
+              "rows mode 2: one line says that it is not built", str(texts))
+        check(windows(records) and any(r.type == R.ROWS for r in records),
+              "rows mode 2: rows are sampled")
+
+
+def test_exit():
+    with Server() as p:
+        ring = R.attach(p.pid)
+        R.collect(ring, lambda r: any(
+            x.type == R.STATUS and R.STATES[x.state] == "window" for x in r),
+            15)
+        start = time.monotonic()
+        p.terminate()
+        rc = p.wait(20)
+        check(rc == 0 and time.monotonic() - start < 3,
+              "a server that ends in a window ends well, and at once",
+              f"exit {rc} after {time.monotonic() - start:.1f} s")
+
+
 def test_zero_stamps():
     with Server(MOETOP_SIM_FAULT="zero_stamps=5000") as p:
         ring = R.attach(p.pid)
@@ -265,7 +307,9 @@ def main():
     test_refusals()
     if os.path.exists(SIM):
         for test in (test_detach, test_quiet, test_other_client,
-                     test_record_cap, test_zero_stamps, test_fatal):
+                     test_record_cap, test_flapping_collector,
+                     test_exact_rows, test_exit, test_zero_stamps,
+                     test_fatal):
             test()
     else:
         skip("life in a server", f"no simulated server in {O}")
