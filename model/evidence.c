@@ -207,9 +207,12 @@ static bool window_is_new(const struct model *m, const struct sample *in)
 	       w->wall_ns > 0;
 }
 
+/* before: the load of the window that this one replaced, if one did.  Where a
+ * window comes with the change itself, only it tells that there was one. */
 static void judge_window(struct model *m, const struct sample *in,
-			 struct evidence *e)
+			 const struct load *before, struct evidence *e)
 {
+	bool moved = e->new_window && load_differs(before, &m->window_load);
 	double age_s = (in->now_ns - m->window_ns) / 1e9;
 	bool differs;
 
@@ -220,7 +223,7 @@ static void judge_window(struct model *m, const struct sample *in,
 	differs = load_differs(&m->window_load, &e->load);
 	e->agrees = e->fresh && !differs;
 	e->classify = e->agrees && !m->window_mixed;
-	e->load_changed = differs && !m->was_disagreeing;
+	e->load_changed = (differs || moved) && !m->was_disagreeing;
 	m->was_disagreeing = differs;
 }
 
@@ -361,6 +364,8 @@ static bool is_idle(const struct sample *in, const struct load *l)
 void evidence_find(struct model *m, const struct sample *in,
 		   const struct arch *arch, struct evidence *e)
 {
+	struct load before = m->window_load;
+
 	*e = (struct evidence){ .active_source = SOURCE_MODELLED };
 	load_read(in, &e->load);
 	load_remember(m, &e->load);
@@ -369,7 +374,7 @@ void evidence_find(struct model *m, const struct sample *in,
 							     : SOURCE_SCRAPED;
 	if (window_is_new(m, in))
 		e->new_window = window_take(m, in, arch);
-	judge_window(m, in, e);
+	judge_window(m, in, &before, e);
 	find_steps(m, in, e);
 	find_step_time(m, in, e);
 	find_prefill(m, in, e);

@@ -330,6 +330,25 @@ static void test_other_load_makes_rows_stale(void **state)
 	assert_int_equal(metric(METRIC_MARGINAL_GAIN).source, SOURCE_MODELLED);
 }
 
+/* A window may come with the change: what was smoothed before it is of another
+ * load. */
+static void test_a_window_that_comes_with_the_change(void **state)
+{
+	(void)state;
+	give_requests(1, 0);
+	give_agent(100);
+	f->in.d_padded_tokens = 100;
+	give_window(1, 8, 8);
+	for (unsigned i = 0; i < 20; i++)
+		update();
+	assert_int_equal(f->snap.regime, REGIME_SOLO);
+	give_requests(2, 0);
+	f->in.d_padded_tokens = 200;
+	give_window(2, 15, 14);
+	update();
+	assert_int_equal(f->snap.regime, REGIME_VALLEY);
+}
+
 static void test_idle_at_once(void **state)
 {
 	(void)state;
@@ -410,6 +429,7 @@ int main(void)
 		T(test_warming_until_the_first_window),
 		T(test_old_window_goes_stale),
 		T(test_other_load_makes_rows_stale),
+		T(test_a_window_that_comes_with_the_change),
 		T(test_idle_at_once),
 		T(test_the_same_window_counts_once),
 		T(test_requests_that_do_not_stream),
