@@ -92,27 +92,32 @@ static int read_model(const struct settings *s, struct plan_input *in)
 		return say(status_of(err),
 			   "--model: %.200s: %s; name the model's config.json",
 			   s->model, *why ? why : strerror(-err));
-	if (!arch_is_moe(&in->arch))
-		return say(STATUS_RUNTIME,
-			   "--model: %.200s: not a mixture of experts; a dense "
-			   "model has no batch valley",
-			   s->model);
 	plan_store_as(&in->arch, (enum plan_dtype)s->dtype);
-	if (in->ep > in->arch.experts)
-		return say(STATUS_USAGE,
-			   "--ep: more ranks than the %u experts; give fewer",
-			   in->arch.experts);
-	if (!(in->arch.expert_bytes > 0) || !(in->arch.dense_bytes > 0))
-		return say(STATUS_RUNTIME,
-			   "--model: %.200s: how its weights are stored is not "
-			   "known; add --dtype",
-			   s->model);
-	if (in->context_tokens > 0 && !(in->arch.kv_bytes_per_token > 0))
-		return say(STATUS_RUNTIME,
-			   "--model: %.200s: the size of its KV cache is not "
-			   "known; plan without one: --ctx 0",
-			   s->model);
+	if (arch_is_moe(&in->arch) && in->ep > in->arch.experts)
+		return say(
+			STATUS_USAGE,
+			"--ep: %.0f ranks are more than the %u experts; give "
+			"fewer",
+			in->ep, in->arch.experts);
 	return STATUS_OK;
+}
+
+/* Why the model cannot be planned: plan_make said err. */
+static int refuse_model(const struct settings *s, const struct plan_input *in,
+			int err)
+{
+	const char *why = "no memory; free some";
+
+	if (err == -ENOTSUP)
+		why = "not a mixture of experts; a dense model has no batch "
+		      "valley";
+	else if (err == -ENODATA && in->arch.expert_bytes > 0 &&
+		 in->arch.dense_bytes > 0)
+		why = "the size of its KV cache is not known; plan without "
+		      "one: --ctx 0";
+	else if (err == -ENODATA)
+		why = "how its weights are stored is not known; add --dtype";
+	return say(status_of(err), "--model: %.200s: %s", s->model, why);
 }
 
 static int print(const struct settings *s, const struct model_plan *p)
@@ -148,9 +153,7 @@ int cmd_plan(const struct settings *s)
 		return status;
 	p = malloc(sizeof(*p));
 	err = p ? plan_make(&in, batches, n, p) : -ENOMEM;
-	status = err ? say(status_of(err), "plan: %s; report this model's file",
-			   strerror(-err))
-		     : print(s, p);
+	status = err ? refuse_model(s, &in, err) : print(s, p);
 	free(p);
 	return status;
 }

@@ -65,7 +65,9 @@ static void put_model(struct text *t, const struct model_plan *p)
 	put_number(t, "top_k", a->top_k);
 	put_number(t, "layers", a->layers);
 	put_number(t, "moe_layers", a->moe_layers);
+	put_number(t, "expert_params", a->expert_params);
 	put_number(t, "expert_bytes", a->expert_bytes);
+	put_number(t, "dense_params", a->dense_params);
 	put_number(t, "dense_bytes", a->dense_bytes);
 	put_known(t, "kv_bytes_per_token", a->kv_bytes_per_token);
 	put_number(t, "context_tokens", p->in.context_tokens);

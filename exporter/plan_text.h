@@ -5,8 +5,9 @@
  *
  *	{ "source": "modelled",
  *	  "model": { "name", "model_type", "quant", "experts", "top_k",
- *		"layers", "moe_layers", "expert_bytes", "dense_bytes",
- *		"kv_bytes_per_token", "context_tokens", "skew" },
+ *		"layers", "moe_layers", "expert_params", "expert_bytes",
+ *		"dense_params", "dense_bytes", "kv_bytes_per_token",
+ *		"context_tokens", "skew" },
  *	  "gpu": { "name", "count", "tp", "ep", "compute",
  *		"bandwidth_bytes_per_second", "flops_per_second",
  *		"bandwidth_achieved_ratio", "flops_achieved_ratio",

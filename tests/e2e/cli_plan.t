@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""cli_plan.t - the valley on paper: numbers, the two formats, refusals.
+
+The numbers are worked out here once more, from the model's shape in the
+answer and the GPU's data sheet.
+"""
+import glob
+import json
+import math
+import os
+import subprocess
+
+import tap
+from tap import check
+
+O = os.path.abspath(os.environ.get("O", "build"))
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+MOETOP = os.path.join(O, "moetop")
+CONFIGS = os.path.join(ROOT, "tests", "data", "configs")
+DEEPSEEK = os.path.join(CONFIGS, "deepseek-ai--DeepSeek-V3_config.json")
+QWEN = os.path.join(CONFIGS, "Qwen--Qwen3-30B-A3B_config.json")
+DENSE = os.path.join(CONFIGS,
+                     "deepseek-ai--DeepSeek-R1-Distill-Qwen-32B_config.json")
+NO_KV = os.path.join(CONFIGS, "deepseek-ai--DeepSeek-V4-Pro_config.json")
+POINT = ["batch", "active_experts", "coverage_ratio", "fragmentation_ratio",
+         "single_row_ratio", "valley_index", "marginal_gain_ratio",
+         "routed_bytes_per_step", "bytes_per_token", "step_seconds",
+         "tokens_per_second", "cost_usd_per_million_tokens"]
+BATCHES = [2 ** i for i in range(11)]
+
+
+def moetop(*args, stdout=subprocess.PIPE):
+    return subprocess.run([MOETOP, *args], stdout=stdout, text=True,
+                          stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                          timeout=60, check=False)
+
+
+def plan(*args):
+    return moetop("plan", *args)
+
+
+def answer(*args):
+    return json.loads(plan(*args, "--json").stdout)
+
+
+def near(a, b, rel=1e-9):
+    return math.isclose(a, b, rel_tol=rel, abs_tol=1e-12)
+
+
+def routed_and_rest(point):
+    """Bytes of a step: experts, and all else."""
+    total = point["bytes_per_token"] * point["batch"]
+    return point["routed_bytes_per_step"], total - \
+        point["routed_bytes_per_step"]
+
+
+def wrong_numbers(a, p, bw, flops, price):
+    """The members of a point that are not what the formulas give."""
+    m, b = a["model"], p["batch"]
+    e, k, layers = m["experts"], m["top_k"], m["moe_layers"]
+    u = e * (1 - (1 - k / e) ** b)
+    s1 = b * k * (1 - k / e) ** (b - 1) / u
+    routed = layers * u * m["expert_bytes"]
+    kv = b * m["context_tokens"] * m["kv_bytes_per_token"]
+    experts = (routed / bw, 2 * b * layers * k * m["expert_params"] / flops)
+    dense = (m["dense_bytes"] / bw, 2 * b * m["dense_params"] / flops)
+    step = max(experts) + max(dense) + kv / bw
+    paid = kv / bw + (experts[1] if experts[1] >= experts[0]
+                      else s1 * experts[0])
+    paid += dense[1] if dense[1] >= dense[0] else 0
+    want = {
+        "active_experts": u, "coverage_ratio": u / e,
+        "fragmentation_ratio": u / (b * k), "single_row_ratio": s1,
+        "valley_index": u * u / (e * b * k),
+        "marginal_gain_ratio": max(0, 1 - paid / step),
+        "routed_bytes_per_step": routed,
+        "bytes_per_token": (routed + m["dense_bytes"] + kv) / b,
+        "step_seconds": step, "tokens_per_second": b / step,
+        "cost_usd_per_million_tokens": price / 3600 * step / b * 1e6,
+    }
+    return [n for n in want if not near(p[n], want[n])]
+
+
+def numbers():
+    a = answer("--model", DEEPSEEK, "--gpu", "H200", "--tp", "8",
+               "--gpu-price", "3")
+    check("JSON: the parts of the contract, and where numbers come from",
+          {"model", "gpu", "points", "valley"} <= set(a) and
+          a["source"] == "modelled" and
+          all(list(p) == POINT for p in a["points"]) and
+          set(a["valley"]) == {"floor_batch", "enter_batch", "exit_batch"}, a)
+    check("default batches: powers of two up to 1024",
+          [p["batch"] for p in a["points"]] == BATCHES, a["points"])
+    check("the GPU: name, count, layout, arithmetic",
+          a["gpu"]["name"] == "H200-SXM" and a["gpu"]["count"] == 8 and
+          a["gpu"]["tp"] == 8 and a["gpu"]["compute"] == "FP8", a["gpu"])
+    bad = {p["batch"]: wrong_numbers(a, p, 0.85 * 8 * 4.8e12,
+                                     0.6 * 8 * 1978.9e12, 24)
+           for p in a["points"]}
+    check("every number of every point", not any(bad.values()), bad)
+    check("the valley of 256 experts, 8 per token",
+          near(a["valley"]["floor_batch"], 39.574258956285) and
+          near(a["valley"]["enter_batch"], 7.49139, 1e-6) and
+          near(a["valley"]["exit_batch"], 114.528, 1e-5), a["valley"])
+
+    one = answer("--model", QWEN, "--gpu", "H100", "--batch", "7,3")
+    check("--batch: these, in this order; no price, no cost",
+          [p["batch"] for p in one["points"]] == [7, 3] and
+          one["points"][0]["cost_usd_per_million_tokens"] is None, one)
+    skew = answer("--model", QWEN, "--gpu", "H100", "--batch", "16,128",
+                  "--skew", "0.855")
+    check("--skew 0.855: what Qwen3-235B measured, 64.1 and 111.4 experts",
+          near(skew["points"][0]["active_experts"], 64.12, 5e-3) and
+          near(skew["points"][1]["active_experts"], 111.37, 5e-3) and
+          skew["model"]["skew"] == 0.855 and
+          skew["valley"]["exit_batch"] > 2 * one["valley"]["exit_batch"], skew)
+
+
+def options():
+    def first(*args):
+        a = answer("--model", QWEN, "--gpu", "H100", "--batch", "8", *args)
+        return a, routed_and_rest(a["points"][0])
+
+    base, (routed, rest) = first("--ctx", "0")
+    for name, weight, other, compute in (
+            ("bf16", 2, 2, "BF16"), ("fp8", 1, 1, "FP8"),
+            ("fp4", 0.5625, 2, "BF16"), ("int4", 0.515625, 2, "BF16")):
+        a, (r, d) = first("--ctx", "0", "--dtype", name)
+        check(f"--dtype {name}: bytes of experts and the rest, arithmetic",
+              near(r, routed * weight / 2, 3e-4) and
+              near(d, rest * other / 2, 3e-4) and
+              a["gpu"]["compute"] == compute and
+              a["model"]["quant"].startswith(name), a)
+    a, (r, d) = first("--ctx", "1000")
+    check("--ctx: bytes of the cache, for each sequence",
+          near(d - rest, 8 * 1000 * base["model"]["kv_bytes_per_token"],
+               1e-6), a)
+    a, (r, d) = first("--ctx", "0", "--tp", "1", "--ep", "8")
+    check("--tp 1 --ep 8: eight GPUs, each reads the dense weights",
+          a["gpu"]["count"] == 8 and near(r, routed) and near(d, 8 * rest), a)
+    b, _ = first("--ctx", "0", "--gpus", "8")
+    check("--gpus 8: all bytes over eight GPUs",
+          near(b["points"][0]["step_seconds"] * 8,
+               base["points"][0]["step_seconds"]), b)
+
+
+def table():
+    run = plan("--model", DEEPSEEK, "--gpu", "h200", "--tp", "8")
+    lines = run.stdout.splitlines()
+    valley = [x for x in lines if x.startswith("valley")]
+    check("a table for people: 80 columns, says modelled, one valley line",
+          run.returncode == 0 and not run.stderr and
+          max(map(len, lines)) <= 80 and len(valley) == 1 and
+          any(x.startswith("modelled") for x in lines) and
+          "7.5 to 114.5" in valley[0] and "39.6" in valley[0], run.stdout)
+    marked = [int(x[1:8]) for x in lines if x.startswith(">")]
+    check("rows in the valley are marked", marked == [8, 16, 32, 64], marked)
+    wide = plan("--model", DEEPSEEK, "--gpu", "GB10", "--batch", "1,1000000",
+                "--ctx", "1000000", "--gpu-price", "99999").stdout
+    check("the greatest numbers keep 80 columns",
+          max(map(len, wide.splitlines())) <= 80, wide)
+
+
+def every_config():
+    bad = []
+    for path in sorted(glob.glob(os.path.join(CONFIGS, "*config*.json"))):
+        run = plan("--model", path, "--gpu", "B200", "--ctx", "0", "--json")
+        if run.returncode:
+            if run.returncode != 1 or run.stdout or \
+                    run.stderr.count("\n") != 1:
+                bad.append((path, run.stderr))
+            continue
+        points = json.loads(run.stdout)["points"]
+        per_token = [p["bytes_per_token"] for p in points]
+        speed = [p["tokens_per_second"] for p in points]
+        if per_token != sorted(per_token, reverse=True) or \
+                speed != sorted(speed):
+            bad.append((path, run.stdout))
+    check("every model: bytes per token only fall, tokens/s only rise",
+          not bad, bad)
+
+
+def refused(status, text, *args):
+    run = plan(*args)
+    check(f"moetop plan {' '.join(map(os.path.basename, args))[:70]}: status "
+          f"{status}, one line",
+          run.returncode == status and not run.stdout and
+          run.stderr.count("\n") == 1 and run.stderr.count("; ") >= 1 and
+          run.stderr.startswith("moetop: ") and text in run.stderr,
+          (run.returncode, run.stderr, run.stdout))
+
+
+def refusals():
+    good = ["--model", QWEN, "--gpu", "H100"]
+    refused(2, "no model named", "--gpu", "H100")
+    refused(2, "no GPU named", "--model", QWEN)
+    refused(2, "H200-SXM, H200-NVL, GH200-96GB, B200-HGX, GB200, B300-HGX, "
+            "MI300X, GB10-Spark", "--model", QWEN, "--gpu", "abacus")
+    refused(1, "not a mixture of experts", "--model", DENSE, "--gpu", "H100")
+    refused(1, "No such file", "--model", "/nonexistent", "--gpu", "H100")
+    refused(1, "not a JSON object", "--model", __file__, "--gpu", "H100")
+    refused(1, "--ctx 0", "--model", NO_KV, "--gpu", "H100")
+    check("and with --ctx 0 it is planned",
+          plan("--model", NO_KV, "--gpu", "H100", "--ctx",
+               "0").returncode == 0)
+    refused(2, "a multiple of both", *good, "--gpus", "6", "--tp", "4")
+    refused(2, "more than the 128 experts", *good, "--ep", "256")
+    for text in ("", ",", "1,", "0", "1;2", " 1", "-1", "1.5", "1000001",
+                 "99999999999999999999", ",".join(["1"] * 65)):
+        refused(2, "--batch", *good, "--batch", text)
+    refused(2, "out of range", *good, "--skew", "0")
+    refused(2, "out of range", *good, "--gpus", "0")
+    refused(2, "not a choice", *good, "--dtype", "fp16")
+    refused(2, "not an option", *good, "-p", "1")
+    refused(2, "not understood here", *good, "extra")
+
+
+def outside():
+    said = moetop("help").stdout
+    line = [x for x in said.splitlines() if "moetop plan" in x]
+    check("moetop help offers it", len(line) == 1 and
+          "not built" not in line[0], line)
+    with open("/dev/full", "w") as full:
+        run = moetop("plan", "--model", QWEN, "--gpu", "H100", stdout=full)
+    check("output that cannot be written: status 1 and one line",
+          run.returncode == 1 and run.stderr.count("\n") == 1, run.stderr)
+
+
+numbers()
+options()
+table()
+every_config()
+refusals()
+outside()
+tap.end()
