@@ -1,125 +1,12 @@
 /*
  * The real tracker on real connections of this process; needs root.
  */
-#include "bpf/tracker.h"
-#include "tests/unit/bpf/traffic.h"
+#include "tests/unit/bpf/live.h"
 
-#include <errno.h>
 #include <linux/capability.h>
-#include <pthread.h>
-#include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
-
-#include <cmocka.h>
-
-#define GEN ENDPOINT_GENERATION
-#define POST "POST /v1/completions HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"
-#define SSE                                                      \
-	"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n" \
-	"transfer-encoding: chunked\r\n\r\n"
-#define EVENT "9\r\ndata: a\n\n\r\n"
-#define END "0\r\n\r\n"
-
-static struct tracker *tracker;
-static int listener;
-static uint16_t port;
-static struct request_counters before, now;
-static struct request_gauges gauges;
-
-static void look(void)
-{
-	tracker_read(tracker, &gauges, &now);
-}
-
-static int open_tracker(void **state)
-{
-	char why[200] = "";
-	struct tracker_config config = { .ports = &port, .n_ports = 1 };
-	int err;
-
-	(void)state;
-	listener = traffic_listen(AF_INET, &port);
-	err = tracker_open(&tracker, &config, why, sizeof(why));
-	if (err)
-		print_error("# tracker_open: %s (%s)\n", why, strerror(-err));
-	return err;
-}
-
-static int close_tracker(void **state)
-{
-	(void)state;
-	tracker_close(tracker);
-	close(listener);
-	return 0;
-}
-
-static int remember(void **state)
-{
-	(void)state;
-	tracker_drain(tracker, NULL, NULL);
-	look();
-	before = now;
-	return 0;
-}
-
-#define since(field) (now.field - before.field)
-
-static int64_t in_flight(void)
-{
-	int64_t sum = 0;
-
-	for (unsigned e = 0; e < ENDPOINTS; e++)
-		sum += gauges.waiting[e] + gauges.streaming[e];
-	return sum;
-}
-
-/* Closing takes a moment to reach the other end. */
-static bool comes_to_rest(uint64_t ended)
-{
-	const struct timespec ms = { .tv_nsec = 1000000 };
-
-	for (int i = 0; i < 1000; i++) {
-		look();
-		if (!in_flight() &&
-		    since(completed[GEN]) + since(client_aborted[GEN]) +
-				    since(server_aborted[GEN]) >=
-			    ended)
-			return true;
-		nanosleep(&ms, NULL);
-	}
-	return false;
-}
-
-static void say(int fd, const char *text)
-{
-	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-}
-
-static void hear(int fd, const char *text)
-{
-	assert_true(traffic_recv(fd, strlen(text)));
-}
-
-/* A request that is being answered, up to its first event. */
-static void begin_stream(const struct pair *p)
-{
-	say(p->client, POST);
-	hear(p->server, POST);
-	say(p->server, SSE);
-	say(p->server, EVENT);
-	hear(p->client, SSE EVENT);
-}
-
-static void connect_pair(struct pair *p)
-{
-	assert_true(traffic_connect(p, listener));
-}
 
 struct record_sum {
 	unsigned records, completed, events;
@@ -394,58 +281,6 @@ static void histograms_hold_every_generation(void **state)
 	close(p.server);
 }
 
-/* ---- races --------------------------------------------------------------- */
-
-#define RACES 300
-
-/* The client leaves at a random moment of a stream that is being written. */
-static void *leave(void *arg)
-{
-	int fd = *(int *)arg;
-	char b[256];
-	unsigned looks = (unsigned)fd * 7 % 5;
-
-	while (looks--)
-		if (recv(fd, b, sizeof(b), MSG_DONTWAIT) < 0)
-			sched_yield();
-	traffic_reset(fd);
-	return NULL;
-}
-
-static void races_leave_nothing_behind(void **state)
-{
-	uint64_t ended;
-
-	(void)state;
-	for (unsigned i = 0; i < RACES; i++) {
-		pthread_t thread;
-		struct pair p;
-
-		connect_pair(&p);
-		say(p.client, POST);
-		hear(p.server, POST);
-		say(p.server, SSE);
-		assert_int_equal(
-			pthread_create(&thread, NULL, leave, &p.client), 0);
-		for (unsigned k = 0; k < 5; k++)
-			if (send(p.server, EVENT, strlen(EVENT), MSG_NOSIGNAL) <
-			    0)
-				break;
-		send(p.server, END, strlen(END), MSG_NOSIGNAL);
-		pthread_join(thread, NULL);
-		close(p.server);
-	}
-	assert_true(comes_to_rest(RACES));
-	ended = since(completed[GEN]) + since(client_aborted[GEN]) +
-		since(server_aborted[GEN]);
-	assert_int_equal(since(started[GEN]), RACES);
-	assert_int_equal(ended, RACES);
-	for (unsigned e = 0; e < ENDPOINTS; e++) {
-		assert_int_equal(gauges.waiting[e], 0);
-		assert_int_equal(gauges.streaming[e], 0);
-	}
-}
-
 /* ---- opening ------------------------------------------------------------- */
 
 static void other_network_namespace_is_not_counted(void **state)
@@ -535,8 +370,6 @@ static void bad_ports_are_refused(void **state)
 	assert_int_equal(tracker_set_ports(tracker, &port, 65), -EINVAL);
 }
 
-#define test_on(f) cmocka_unit_test_setup(f, remember)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -550,7 +383,6 @@ int main(void)
 		test_on(ipv6_is_counted_like_ipv4),
 		test_on(unknown_path_is_classified_by_its_end),
 		test_on(histograms_hold_every_generation),
-		test_on(races_leave_nothing_behind),
 		test_on(other_network_namespace_is_not_counted),
 		test_on(without_privilege_the_reason_is_said),
 		test_on(bad_ports_are_refused),

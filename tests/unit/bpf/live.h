@@ -1,0 +1,126 @@
+/*
+ * live.h - the real tracker on connections of the test process; needs root
+ *
+ * One tracker and one listening port for all tests of a program; `since` is
+ * what was counted since the test began.
+ */
+#ifndef MOETOP_TESTS_UNIT_BPF_LIVE_H
+#define MOETOP_TESTS_UNIT_BPF_LIVE_H
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "bpf/tracker.h"
+#include "tests/unit/bpf/traffic.h"
+
+#define GEN ENDPOINT_GENERATION
+#define POST "POST /v1/completions HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"
+#define SSE                                                      \
+	"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n" \
+	"transfer-encoding: chunked\r\n\r\n"
+#define EVENT "9\r\ndata: a\n\n\r\n"
+#define END "0\r\n\r\n"
+
+static struct tracker *tracker;
+static int listener;
+static uint16_t port;
+static struct request_counters before, now;
+static struct request_gauges gauges;
+
+static inline void look(void)
+{
+	tracker_read(tracker, &gauges, &now);
+}
+
+static inline int open_tracker(void **state)
+{
+	char why[200] = "";
+	struct tracker_config config = { .ports = &port, .n_ports = 1 };
+	int err;
+
+	(void)state;
+	listener = traffic_listen(AF_INET, &port);
+	err = tracker_open(&tracker, &config, why, sizeof(why));
+	if (err)
+		print_error("# tracker_open: %s (%s)\n", why, strerror(-err));
+	return err;
+}
+
+static inline int close_tracker(void **state)
+{
+	(void)state;
+	tracker_close(tracker);
+	close(listener);
+	return 0;
+}
+
+static inline int remember(void **state)
+{
+	(void)state;
+	tracker_drain(tracker, NULL, NULL);
+	look();
+	before = now;
+	return 0;
+}
+
+#define since(field) (now.field - before.field)
+
+static inline int64_t in_flight(void)
+{
+	int64_t sum = 0;
+
+	for (unsigned e = 0; e < ENDPOINTS; e++)
+		sum += gauges.waiting[e] + gauges.streaming[e];
+	return sum;
+}
+
+/* Closing takes a moment to reach the other end. */
+static inline bool comes_to_rest(uint64_t ended)
+{
+	const struct timespec ms = { .tv_nsec = 1000000 };
+
+	for (int i = 0; i < 1000; i++) {
+		look();
+		if (!in_flight() &&
+		    since(completed[GEN]) + since(client_aborted[GEN]) +
+				    since(server_aborted[GEN]) >=
+			    ended)
+			return true;
+		nanosleep(&ms, NULL);
+	}
+	return false;
+}
+
+static inline void say(int fd, const char *text)
+{
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+}
+
+static inline void hear(int fd, const char *text)
+{
+	assert_true(traffic_recv(fd, strlen(text)));
+}
+
+/* A request that is being answered, up to its first event. */
+static inline void begin_stream(const struct pair *p)
+{
+	say(p->client, POST);
+	hear(p->server, POST);
+	say(p->server, SSE);
+	say(p->server, EVENT);
+	hear(p->client, SSE EVENT);
+}
+
+static inline void connect_pair(struct pair *p)
+{
+	assert_true(traffic_connect(p, listener));
+}
+
+#define test_on(f) cmocka_unit_test_setup(f, remember)
+
+#endif
