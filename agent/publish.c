@@ -193,7 +193,7 @@ static void put_window(uint32_t number, uint64_t start_ns, uint64_t end_ns,
 		.end_ns = end_ns,
 		.cells_rejected = rows ? rows->rejected : 0,
 		.cells_lost = rows ? rows->lost : 0,
-		.bad_steps = w->bad_steps,
+		.bad_steps = w->bad_steps + w->lost,
 		.kernels = kernels,
 	};
 	memcpy(r.window.phase_steps, w->phase_steps, sizeof(w->phase_steps));

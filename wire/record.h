@@ -120,7 +120,7 @@ struct rec_window {
 	__u64 tokens[PHASES];  /* rows of the top-k kernel incl. padding */
 	__u32 cells_rejected;  /* row samples that failed validation */
 	__u32 cells_lost;      /* (step, layer) cells never sampled */
-	__u32 bad_steps;       /* anchors did not match the layer count */
+	__u32 bad_steps;       /* anchors unlike the layer count, or no room */
 	__u32 kernels;         /* kernel records reduced */
 };
 

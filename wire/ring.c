@@ -11,6 +11,9 @@
 #include <unistd.h>
 
 #define HEARTBEAT_LIVE_NS 2000000000ull
+#ifndef MFD_NOEXEC_SEAL /* Linux 6.3 */
+#define MFD_NOEXEC_SEAL 8u
+#endif
 
 static bool capacity_ok(uint32_t capacity)
 {
@@ -29,6 +32,16 @@ static uint64_t monotonic_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Hardened systems (vm.memfd_noexec) refuse a memfd that may be executed, old
+ * kernels the flag that says it may not. */
+static int make_memfd(void)
+{
+	const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	int fd = memfd_create(RING_NAME, flags | MFD_NOEXEC_SEAL);
+
+	return fd < 0 && errno == EINVAL ? memfd_create(RING_NAME, flags) : fd;
 }
 
 /* Map a new file of `bytes` and seal its size; NULL with errno. */
@@ -62,7 +75,7 @@ int ring_create(struct ring_writer *w, uint32_t capacity)
 
 	if (!capacity_ok(capacity))
 		return -EINVAL;
-	fd = memfd_create(RING_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	fd = make_memfd();
 	if (fd < 0)
 		return -errno;
 	h = map_sealed(fd, ring_bytes(capacity));
