@@ -4,6 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A queue that is more than arrivals on their way in. */
+#define QUEUED_MIN 2
+#define QUEUED_RATIO 0.1
+
 /* "14 users", or "14 tokens per step" where requests are not seen. */
 static void say_load(const struct evidence *e, const struct snapshot *out,
 		     char *text, size_t bytes)
@@ -56,6 +60,7 @@ static const char *way_out(const struct evidence *e, const struct figures *f,
 static void say_gain(const struct evidence *e, const struct figures *f,
 		     struct snapshot *out)
 {
+	struct value queued = out->metrics[METRIC_SCRAPED_WAITING];
 	bool kv = value_known(out->metrics[METRIC_KV_SHARE]);
 	const char *way = way_out(e, f, out->regime);
 	char *line = out->verdict[1];
@@ -64,14 +69,26 @@ static void say_gain(const struct evidence *e, const struct figures *f,
 	if (!f->have_shares || out->regime == REGIME_PREFILL ||
 	    (out->regime == REGIME_KV && !kv))
 		return;
-	n = snprintf(line, sizeof(out->verdict[1]),
-		     "One more request is %s%.0f %% free%s.",
-		     kv ? "" : "up to ", f->shares.gain * 100,
-		     kv ? "" : " (KV reads not known)");
+	if (queued.state == VALUE_OK && queued.v >= QUEUED_MIN &&
+	    queued.v > QUEUED_RATIO * e->tokens.v)
+		n = snprintf(line, sizeof(out->verdict[1]),
+			     "One more request would wait: %.0f are queued.",
+			     queued.v);
+	else
+		n = snprintf(line, sizeof(out->verdict[1]),
+			     "One more request is %s%.0f %% free%s.",
+			     kv ? "" : "up to ", f->shares.gain * 100,
+			     kv ? "" : " (KV reads not known)");
 	if (way)
 		snprintf(line + n, sizeof(out->verdict[1]) - (size_t)n,
 			 "  The valley %s %.0f tokens per step.", way,
 			 f->exit_tokens);
+}
+
+/* Of dollars: a cheap token is not free. */
+static int decimals(double usd)
+{
+	return usd < 0.0995 ? 4 : 2;
 }
 
 /* What is not experts' or dense reads is taken not to grow with the load: a
@@ -79,6 +96,7 @@ static void say_gain(const struct evidence *e, const struct figures *f,
 static void say_cost(const struct figures *f, struct snapshot *out)
 {
 	struct value cost = out->metrics[METRIC_COST];
+	double there = cost.v * f->exit_cost_ratio;
 	char *line = out->verdict[2];
 	size_t bytes = sizeof(out->verdict[2]);
 	bool reads = out->regime == REGIME_SOLO ||
@@ -88,12 +106,14 @@ static void say_cost(const struct figures *f, struct snapshot *out)
 
 	if (value_known(cost) && ahead)
 		snprintf(line, bytes,
-			 "Now $%.2f per M tokens; at %.0f tokens per step "
-			 "as low as $%.2f (-%.0f %%).",
-			 cost.v, f->exit_tokens, cost.v * f->exit_cost_ratio,
+			 "Now $%.*f per M tokens; at %.0f tokens per step "
+			 "as low as $%.*f (-%.0f %%).",
+			 decimals(cost.v), cost.v, f->exit_tokens,
+			 decimals(there), there,
 			 (1 - f->exit_cost_ratio) * 100);
 	else if (value_known(cost))
-		snprintf(line, bytes, "Now $%.2f per M tokens.", cost.v);
+		snprintf(line, bytes, "Now $%.*f per M tokens.",
+			 decimals(cost.v), cost.v);
 	else if (ahead)
 		snprintf(line, bytes,
 			 "At %.0f tokens per step a token could cost up to "

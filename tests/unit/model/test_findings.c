@@ -245,6 +245,38 @@ static void test_what_a_verdict_lacks(void **state)
 	assert_non_null(strstr(f->snap.verdict[0], "how many bytes"));
 }
 
+static void test_a_cheap_token_is_not_free(void **state)
+{
+	(void)state;
+	give_requests(1000, 0);
+	give_agent(100);
+	give_window(1000, 128, 0);
+	update();
+	is(METRIC_COST, 3.0 / 3600 / 1e5 * 1e6, VALUE_OK, SOURCE_MEASURED);
+	assert_string_equal(f->snap.verdict[2], "Now $0.0083 per M tokens.");
+}
+
+/* Where the batch is full, what a step would charge is beside the point. */
+static void test_one_more_waits_where_others_do(void **state)
+{
+	(void)state;
+	give_requests(16, 900);
+	give_agent(100);
+	give_window(16, 64, 32);
+	f->in.have_scrape = true;
+	f->in.running = 16;
+	f->in.queued = 1;
+	update();
+	assert_non_null(strstr(f->snap.verdict[1], "free"));
+	f->in.queued = 900;
+	update();
+	assert_non_null(strstr(f->snap.verdict[1], "would wait: 900 are"));
+	assert_null(strstr(f->snap.verdict[1], "free"));
+	f->in.scrape_age_s = 60;
+	update();
+	assert_non_null(strstr(f->snap.verdict[1], "free"));
+}
+
 static void test_target_and_health_are_left_alone(void **state)
 {
 	(void)state;
@@ -273,6 +305,8 @@ int main(void)
 		T(test_edge_values),
 		T(test_dense_model_has_no_valley),
 		T(test_what_a_verdict_lacks),
+		T(test_a_cheap_token_is_not_free),
+		T(test_one_more_waits_where_others_do),
 		T(test_target_and_health_are_left_alone),
 	};
 
