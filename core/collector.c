@@ -218,8 +218,7 @@ static void describe_t0(const struct collector *c, struct snapshot *out)
 		source_tier(out, TIER_T0, TIER_OK, what,
 			    "add --model PATH of its config.json");
 	} else {
-		source_tier(out, TIER_T0, TIER_OK,
-			    "process tree, model, engine metrics", "");
+		source_tier(out, TIER_T0, TIER_OK, "process tree, model", "");
 	}
 }
 

@@ -209,6 +209,16 @@ static void engine_describe(struct source *s, struct snapshot *out)
 	if (fresh(s) && !t->engine[0])
 		snprintf(t->engine, sizeof(t->engine), "%.15s",
 			 s->scrape.engine);
+	/* what is missing of the process tree and the model comes first */
+	if (out->health.tiers[TIER_T0].remedy[0])
+		return;
+	if (fresh(s))
+		source_tier(out, TIER_T0, TIER_OK,
+			    "process tree, model, engine metrics", "");
+	else if (!strcmp(t->engine, "sglang"))
+		source_tier(out, TIER_T0, TIER_OK,
+			    "process tree, model; no engine metrics",
+			    "start SGLang with --enable-metrics");
 }
 
 static void engine_close(struct source *s)

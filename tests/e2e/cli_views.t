@@ -18,7 +18,9 @@ import tap
 from tap import check
 
 O = os.path.abspath(os.environ.get("O", "build"))
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 MOETOP = os.path.join(O, "moetop")
+MODEL = os.path.join(ROOT, "sim", "models", "qwen3-30b.json")
 T = tempfile.mkdtemp()
 
 
@@ -90,6 +92,22 @@ def demo_dies():
     p.stdout.close()
     check("demo whose output nobody reads any more: status 0, no server left",
           p.wait(20) == 0 and len(server) == 1 and gone(server), server)
+
+
+def no_engine_metrics():
+    """An SGLang by its command line, which serves no metrics by default."""
+    with open(os.path.join(T, "serve"), "w", encoding="ascii") as f:
+        f.write("read line\n")
+    p = subprocess.Popen(["sglang", "serve", "--model", MODEL], cwd=T,
+                         executable="/bin/sh", stdin=subprocess.PIPE)
+    try:
+        run = moetop("-p", str(p.pid), "--json", "--count", "1")
+    finally:
+        p.communicate()
+    t0 = json.loads(run.stdout)["health"]["tiers"]["T0"]
+    check("a server without engine metrics: T0 works, and says how to add them",
+          t0["state"] == "ok" and "no engine metrics" in t0["what"] and
+          "--enable-metrics" in t0["remedy"], t0)
 
 
 class Demo:
@@ -187,6 +205,7 @@ def record_and_replay():
 
 demo_once()
 demo_dies()
+no_engine_metrics()
 listen()
 record_and_replay()
 shutil.rmtree(T)
