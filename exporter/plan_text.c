@@ -157,16 +157,19 @@ static void write_head(struct text *t, const struct model_plan *p)
 {
 	const struct arch *a = &p->in.arch;
 	const struct gpu *g = p->in.gpu;
+	char name[71];
 
+	snprintf(name, sizeof(name), "%.70s",
+		 a->name[0] ? a->name : a->model_type);
 	text_printf(t, "model    ");
-	text_json(t, a->name[0] ? a->name : a->model_type);
+	text_json(t, name);
 	text_printf(t,
-		    ", %s weights\n"
-		    "         %u experts, top-%u, in %u of %u layers\n",
-		    a->quant, a->experts, a->top_k, a->moe_layers, a->layers);
+		    "\n         %u experts, top-%u, in %u of %u layers; %s "
+		    "weights\n",
+		    a->experts, a->top_k, a->moe_layers, a->layers, a->quant);
 	text_printf(t, "gpu      %.0f x %s, TP %.0f, EP %.0f", p->in.gpus,
 		    g->name, p->in.tp, p->in.ep);
-	text_printf(t, "; %.0f GB/s and %.0f %s TFLOPS each\n", g->bw / 1e9,
+	text_printf(t, "; %.0f GB/s, %.0f %s TFLOPS each\n", g->bw / 1e9,
 		    gpu_flops(g, a->compute) / 1e12,
 		    compute_type_name(compute_of(p)));
 	text_printf(t, "load     decode only, context of %.0f tokens%s\n",
@@ -197,10 +200,10 @@ static void write_valley(struct text *t, const struct model_plan *p)
 	const struct plan_valley *v = &p->valley;
 
 	if (v->floor > 0)
-		text_printf(t,
-			    "valley   from B = %.1f to %.1f, its floor at %.1f "
-			    "tokens per step\n",
-			    v->enter, v->exit, v->floor);
+		text_printf(
+			t,
+			"valley   from B = %.1f to %.1f, its floor at %.1f\n",
+			v->enter, v->exit, v->floor);
 	else
 		text_printf(t,
 			    "valley   none: every token uses all %u "

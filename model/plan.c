@@ -7,7 +7,6 @@
 
 #define ENTER_SINGLE_RATIO 0.9
 #define EXIT_SINGLE_RATIO 0.1
-#define PEAK_BATCH_MIN 1e-2
 #define PEAK_BATCH_MAX 1e7
 #define PEAK_STEPS 100
 #define GOLDEN 0.6180339887498949
@@ -102,7 +101,7 @@ static double index_at(double e, double k, double a, double ln_batch)
 /* V has one peak in ln B: its slope is 2 s1 - 1, and s1 only falls. */
 static double peak_of(double e, double k, double a)
 {
-	double lo = log(PEAK_BATCH_MIN), hi = log(PEAK_BATCH_MAX);
+	double lo = 0, hi = log(PEAK_BATCH_MAX);
 
 	if (a >= VALLEY_SKEW_UNIFORM)
 		return valley_floor(e, k);
@@ -126,7 +125,8 @@ void plan_valley_of(const struct arch *a, double skew, struct plan_valley *out)
 	if (k >= e)
 		return;
 	out->enter = valley_batch_at(e, k, skew, ENTER_SINGLE_RATIO);
-	out->floor = peak_of(e, k, skew);
+	/* with extreme skew V would peak below a whole token */
+	out->floor = fmax(out->enter, peak_of(e, k, skew));
 	out->exit = valley_batch_at(e, k, skew, EXIT_SINGLE_RATIO);
 }
 

@@ -64,7 +64,7 @@ struct plan_point {
  * token uses every expert. */
 struct plan_valley {
 	double enter; /* s1 falls to 0.9: rows begin to share experts */
-	double floor; /* V peaks: s1 = 1/2 */
+	double floor; /* V peaks: s1 = 1/2; not before enter */
 	double exit;  /* s1 falls to 0.1: the valley is behind */
 };
 

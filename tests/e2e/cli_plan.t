@@ -155,10 +155,14 @@ def table():
           "7.5 to 114.5" in valley[0] and "39.6" in valley[0], run.stdout)
     marked = [int(x[1:8]) for x in lines if x.startswith(">")]
     check("rows in the valley are marked", marked == [8, 16, 32, 64], marked)
-    wide = plan("--model", DEEPSEEK, "--gpu", "GB10", "--batch", "1,1000000",
-                "--ctx", "1000000", "--gpu-price", "99999").stdout
-    check("the greatest numbers keep 80 columns",
-          max(map(len, wide.splitlines())) <= 80, wide)
+    for gpu, gpus in ("GB10", "1"), ("RTXPRO6000-WS", "4096"):
+        wide = plan("--model", DEEPSEEK, "--gpu", gpu, "--gpus", gpus, "--ctx",
+                    "16777216", "--batch", "1,1000000", "--gpu-price", "99999",
+                    "--skew", "0.012345678").stdout
+        check(f"the greatest numbers keep 80 columns, {gpus} GPUs",
+              0 < max(map(len, wide.splitlines()), default=0) <= 80, wide)
+    none = plan("--model", QWEN, "--gpu", "H100").stdout
+    check("without a price, what would give one", "--gpu-price" in none, none)
 
 
 def every_config():

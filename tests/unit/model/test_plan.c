@@ -484,6 +484,10 @@ static void skew_makes_the_valley_longer(void **state)
 		    skewed_index(&a, 0.855, skewed.floor * 1.1));
 	plan_valley_of(&a, 0.99 * VALLEY_SKEW_UNIFORM, &almost);
 	near(almost.floor, uniform.floor, 1e-3);
+	plan_valley_of(&a, VALLEY_SKEW_MIN, &skewed);
+	assert_true(skewed.enter >= 1);
+	assert_true(skewed.floor >= skewed.enter);
+	assert_true(skewed.exit >= skewed.floor);
 }
 
 static void all_experts_for_each_token_is_no_valley(void **state)
