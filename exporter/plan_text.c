@@ -164,9 +164,11 @@ static void write_head(struct text *t, const struct model_plan *p)
 	text_printf(t, "model    ");
 	text_json(t, name);
 	text_printf(t,
-		    "\n         %u experts, top-%u, in %u of %u layers; %s "
-		    "weights\n",
-		    a->experts, a->top_k, a->moe_layers, a->layers, a->quant);
+		    "\n         %u experts, top-%u, in %u of %u layers\n"
+		    "weights  %s: experts %.4g, the rest %.4g bytes each\n",
+		    a->experts, a->top_k, a->moe_layers, a->layers, a->quant,
+		    a->expert_bytes / a->expert_params,
+		    a->dense_bytes / a->dense_params);
 	text_printf(t, "gpu      %.0f x %s, TP %.0f, EP %.0f", p->in.gpus,
 		    g->name, p->in.tp, p->in.ep);
 	text_printf(t, "; %.0f GB/s, %.0f %s TFLOPS each\n", g->bw / 1e9,

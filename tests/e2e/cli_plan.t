@@ -161,8 +161,10 @@ def table():
                     "--skew", "0.012345678").stdout
         check(f"the greatest numbers keep 80 columns, {gpus} GPUs",
               0 < max(map(len, wide.splitlines()), default=0) <= 80, wide)
-    none = plan("--model", QWEN, "--gpu", "H100").stdout
+    none = plan("--model", QWEN, "--gpu", "H100", "--dtype", "fp4").stdout
     check("without a price, what would give one", "--gpu-price" in none, none)
+    check("how bytes follow from the type of the weights",
+          "fp4: experts 0.5625, the rest 2 bytes each\n" in none, none)
 
 
 def every_config():
