@@ -112,6 +112,19 @@ static int settle(struct work *w)
 	return err;
 }
 
+/* Memory that was unmapped (expandable segments, a server put to sleep) keeps
+ * its addresses, and a copy from there would end the host.  0 if it is there. */
+static int check_mapped(uint64_t address)
+{
+	uint64_t mapped = 0; /* the driver writes one byte or four */
+	int err = agent.cuda.pointer_attribute(&mapped, CUDA_POINTER_MAPPED,
+					       address);
+
+	if (err)
+		return err;
+	return mapped ? 0 : CUDA_E_INVALID_VALUE;
+}
+
 static int copy(struct work *w, const struct moe_launch *l)
 {
 	size_t bytes = (size_t)l->rows * l->k * l->id_bytes;
@@ -128,12 +141,14 @@ static int copy(struct work *w, const struct moe_launch *l)
 	p->launch = *l;
 	p->offset = w->used;
 	noted = 0;
-	err = agent.cuda.memcpy_dtoh_async(w->pinned + w->used, l->ids, bytes,
-					   w->stream);
+	err = check_mapped(l->ids);
+	if (!err)
+		err = agent.cuda.memcpy_dtoh_async(w->pinned + w->used, l->ids,
+						   bytes, w->stream);
 	if (err) {
 		/* The buffer went back to the driver, or its graph is gone. */
 		atomic_fetch_add(&agent.sampler.failed, 1);
-		return err == 1 ? 0 : err;
+		return err == CUDA_E_INVALID_VALUE ? 0 : err;
 	}
 	p->correlation = noted;
 	w->used += (bytes + 63) & ~(size_t)63;

@@ -56,6 +56,7 @@ static const struct symbol cuda_symbols[] = {
 		 .second_name = "cuStreamDestroy"),
 	CUDA_SYM(stream_synchronize, "StreamSynchronize"),
 	CUDA_SYM(memcpy_dtoh_async, "MemcpyDtoHAsync_v2"),
+	CUDA_SYM(pointer_attribute, "PointerGetAttribute"),
 	CUDA_OPT(exchange_capture_mode, "ThreadExchangeStreamCaptureMode"),
 	CUDA_OPT(func_param_info, "FuncGetParamInfo"),
 	CUDA_OPT(kernel_param_info, "KernelGetParamInfo"),

@@ -48,6 +48,7 @@ struct cuda_api {
 	int (*stream_synchronize)(void *stream);
 	int (*memcpy_dtoh_async)(void *dst, uint64_t src, size_t bytes,
 				 void *stream);
+	int (*pointer_attribute)(void *value, int attribute, uint64_t p);
 	int (*exchange_capture_mode)(int *mode);
 	/* May be NULL (before 12.4, before 12.4, before 12.3). */
 	int (*func_param_info)(void *f, size_t i, size_t *offset,
@@ -63,6 +64,8 @@ enum {
 	CUDA_STREAM_NON_BLOCKING = 1,
 	CUDA_HOST_ALLOC_PORTABLE = 1,
 	CUDA_CAPTURE_RELAXED = 2,
+	CUDA_POINTER_MAPPED = 13,
+	CUDA_E_INVALID_VALUE = 1,
 };
 
 /*

@@ -72,6 +72,7 @@ enum { /* CUpointer_attribute */
        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR = 11,
        CU_POINTER_ATTRIBUTE_RANGE_SIZE = 12,
+       CU_POINTER_ATTRIBUTE_MAPPED = 13,
 };
 /* Keys of the `extra` argument of launches. */
 #define CU_LAUNCH_PARAM_END ((void *)0)

@@ -311,6 +311,9 @@ static CUresult pointer_value(void *data, int attribute, uint64_t ptr,
 	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
 		*(size_t *)data = x->bytes;
 		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_MAPPED:
+		*(bool *)data = true;
+		return CUDA_SUCCESS;
 	default:
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}

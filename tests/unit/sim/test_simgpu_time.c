@@ -133,6 +133,7 @@ static void bad_addresses_are_refused(void **state)
 	CUdeviceptr base = 0;
 	size_t bytes = 0;
 	unsigned type = 0;
+	bool mapped = false;
 
 	(void)state;
 	assert_int_equal(cuMemcpyDtoHAsync_v2(host, 12345, 4, gpu.stream), 1);
@@ -147,6 +148,8 @@ static void bad_addresses_are_refused(void **state)
 	ok(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
 				 memory + 4095));
 	assert_int_equal(type, 2);
+	ok(cuPointerGetAttribute(&mapped, CU_POINTER_ATTRIBUTE_MAPPED, memory));
+	assert_true(mapped);
 	assert_int_equal(cuPointerGetAttribute(&type,
 					       CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
 					       memory + 4096),
