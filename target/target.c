@@ -8,6 +8,7 @@
 #include "target/sockets.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -293,6 +294,9 @@ int target_open(struct target *t, pid_t pid, const char *model_path, char *why,
 		why[0] = '\0';
 	if (!err && s.state == 'Z')
 		err = -ESRCH;
+	/* /proc mounted with hidepid shows less than there is */
+	if (err == -ESRCH && kill(pid, 0) && errno == EPERM)
+		err = -EACCES;
 	if (err == -ESRCH)
 		snprintf(why, why_bytes, "process %d: not found", (int)pid);
 	if (!err && model_path) {

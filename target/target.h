@@ -58,7 +58,8 @@ struct target {
  * NULL, is a config.json that overrules what the command line of the server
  * says.  A config.json of the server that cannot be used is no error:
  * have_arch is false, config_path says which, arch_error what is wrong with it.
- * -ESRCH no such process, -EINVAL model_path unreadable (why says it), -errno.
+ * -ESRCH no such process, -EACCES one that /proc hides from us, -EINVAL
+ * model_path unreadable (why says it), -errno.
  */
 int target_open(struct target *t, pid_t pid, const char *model_path, char *why,
 		size_t why_bytes);

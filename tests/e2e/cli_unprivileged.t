@@ -77,6 +77,22 @@ def look(whose, prefix):
         p.wait()
 
 
+def hidden():
+    """A server of root, where /proc shows nobody what is not his."""
+    p, _ = server([])
+    hide = 'mount -t proc -o hidepid=2 proc /proc && exec "$@"'
+    run = subprocess.run(["unshare", "--mount", "sh", "-c", hide, "-"] +
+                         NOBODY + [MOETOP, "-p", str(p.pid), "--json"],
+                         cwd="/", text=True, capture_output=True, timeout=30,
+                         check=False)
+    p.kill()
+    p.wait()
+    check("a process that /proc hides: permission, not absence",
+          run.returncode == 4 and not run.stdout and
+          run.stderr.startswith(f"moetop: pid {p.pid}: Permission denied; "),
+          run)
+
+
 S, TIERS, PORT = look("nobody", NOBODY)
 check("its own server: the port is found without privilege",
       S.get("target", {}).get("port") == PORT, S.get("target"))
@@ -86,5 +102,6 @@ check("its own server: T1 names the capabilities",
 check("its own server: T2 names moetop run",
       "moetop run -- CMD" in TIERS.get("T2", {}).get("remedy", ""), TIERS)
 look("root", [])
+hidden()
 shutil.rmtree(HOME)
 tap.end()
