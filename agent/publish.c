@@ -1,5 +1,6 @@
 #include "agent/publish.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,43 @@ static void put(struct record *r, enum record_type type)
 	r->type = type;
 	r->time_ns = agent_now_ns();
 	ring_write(&agent.ring, r);
+}
+
+void publish_text(enum text_level level, const char *format, ...)
+{
+	struct record r = { 0 };
+	va_list ap;
+
+	r.text.level = level;
+	va_start(ap, format);
+	vsnprintf(r.text.text, sizeof(r.text.text), format, ap);
+	va_end(ap);
+	put(&r, REC_TEXT);
+}
+
+static bool has_doubled(uint64_t now, uint64_t said)
+{
+	return now > said && now >= 2 * said;
+}
+
+/* What found no room so far.  Seldom: a full table may lose with each launch. */
+static void publish_losses(const struct graph_map_counts *c)
+{
+	static uint64_t launches;
+	static uint32_t functions, nodes;
+	uint32_t overflow = atomic_load(&agent.functions->overflow);
+
+	if (!has_doubled(agent.log->lost, launches) &&
+	    !has_doubled(overflow, functions) &&
+	    !has_doubled(c->overflow, nodes))
+		return;
+	launches = agent.log->lost;
+	functions = overflow;
+	nodes = c->overflow;
+	publish_text(TEXT_WARNING,
+		     "lost so far: %" PRIu64 " launches, %u of kernels "
+		     "beyond the table, %u graph nodes",
+		     launches, functions, nodes);
 }
 
 void publish_status(void)
@@ -37,6 +75,8 @@ void publish_status(void)
 	memcpy(r.status.device_name, agent.device_name,
 	       sizeof(r.status.device_name));
 	put(&r, REC_STATUS);
+	if (agent.log && agent.functions && agent.map)
+		publish_losses(&c);
 }
 
 void publish_tick(void)
@@ -44,18 +84,6 @@ void publish_tick(void)
 	struct record r = { .tick = agent.tick };
 
 	put(&r, REC_TICK);
-}
-
-void publish_text(enum text_level level, const char *format, ...)
-{
-	struct record r = { 0 };
-	va_list ap;
-
-	r.text.level = level;
-	va_start(ap, format);
-	vsnprintf(r.text.text, sizeof(r.text.text), format, ap);
-	va_end(ap);
-	put(&r, REC_TEXT);
 }
 
 /* ---- windows --------------------------------------------------------------- */
