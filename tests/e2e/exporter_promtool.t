@@ -9,26 +9,17 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
+
+import tap
+from tap import check
 
 O = os.environ.get("O", "build")
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 MODEL = os.path.join(ROOT, "sim/models/deepseek-v3.json")
 SCRAPES = 100
-
-results = []
-
-
-def check(name, ok, detail=""):
-    results.append(ok)
-    print(f"{'ok' if ok else 'not ok'} {len(results)} - {name}")
-    if not ok:
-        for line in str(detail).split("\n")[:40]:
-            print(f"# {line}")
-    sys.stdout.flush()
 
 
 def listening(process, deadline_s=20):
@@ -159,9 +150,8 @@ def main():
             if p and p.poll() is None:
                 p.kill()
                 p.wait()
-    print(f"1..{len(results)}")
-    return 0 if all(results) else 1
+    tap.end()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -9,26 +9,17 @@ import math
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
+
+import tap
+from tap import check
 
 O = os.environ.get("O", "build")
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 GRACE_S = 4.0
 PHASES = [(1, 12, "solo"), (16, 14, "valley"), (512, 20, "shared")]
 USERS = ",".join(f"{n}:{s}" for n, s, _ in PHASES)
-
-results = []
-
-
-def check(name, ok, detail=""):
-    results.append(ok)
-    print(f"{'ok' if ok else 'not ok'} {len(results)} - {name}")
-    if not ok:
-        for line in str(detail).split("\n")[:40]:
-            print(f"# {line}")
-    sys.stdout.flush()
 
 
 def listening(process, deadline_s=20):
@@ -142,8 +133,7 @@ def main():
           not wrong, "\n".join(wrong + ["--"] + story))
     check("every line's ratios follow from its rows", not broken,
           "\n".join(broken))
-    print(f"1..{len(results)}")
-    return 0 if all(results) else 1
+    tap.end()
 
 
-sys.exit(main())
+main()
