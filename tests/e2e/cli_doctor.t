@@ -28,6 +28,7 @@ def doctor(*args, nvml=NVML):
 
 
 def here():
+    """The simulated GPU is there as long as a simulated server runs."""
     run, c = doctor()
     check("no server: status 0, and all that needs none is there",
           run.returncode == 0 and not run.stderr and
@@ -58,6 +59,7 @@ def server():
                            stdout=subprocess.PIPE, text=True)
     try:
         sim.stdout.readline()
+        here()
         run, c = doctor("-p", str(sim.pid))
         check("a server with the agent: all is well",
               run.returncode == 0 and all(x["ok"] for x in c.values()), c)
@@ -104,7 +106,6 @@ def bad_model():
               "--model" in c["T0"]["remedy"], c["T0"])
 
 
-here()
 no_gpu()
 server()
 other_process()
