@@ -88,63 +88,68 @@ _Static_assert(offsetof(struct cupti_memcpy, correlation) == 44, "abi");
 _Static_assert(offsetof(struct cupti_memcpy, graph_node) == 64, "abi");
 _Static_assert(offsetof(struct cupti_memcpy, graph) == 72, "abi");
 
-enum { /* CUpti_ActivityAttribute */
-       CUPTI_ATTR_DEVICE_BUFFER_SIZE = 0,
-       CUPTI_ATTR_DEVICE_BUFFER_POOL_LIMIT = 2,
-       CUPTI_ATTR_ZEROED_OUT_BUFFER = 5,
-       CUPTI_ATTR_PER_THREAD_BUFFER = 9,
+/* CUpti_ActivityAttribute */
+enum {
+	CUPTI_ATTR_DEVICE_BUFFER_SIZE = 0,
+	CUPTI_ATTR_DEVICE_BUFFER_POOL_LIMIT = 2,
+	CUPTI_ATTR_ZEROED_OUT_BUFFER = 5,
+	CUPTI_ATTR_PER_THREAD_BUFFER = 9,
 };
 
 /* ---- callbacks --------------------------------------------------------- */
 
-enum { /* CUpti_CallbackDomain */
-       CUPTI_DOMAIN_DRIVER = 1,
-       CUPTI_DOMAIN_RUNTIME = 2,
-       CUPTI_DOMAIN_RESOURCE = 3,
-       CUPTI_DOMAIN_SYNCHRONIZE = 4,
-       CUPTI_DOMAIN_NVTX = 5,
-       CUPTI_DOMAIN_STATE = 6,
+/* CUpti_CallbackDomain */
+enum {
+	CUPTI_DOMAIN_DRIVER = 1,
+	CUPTI_DOMAIN_RUNTIME = 2,
+	CUPTI_DOMAIN_RESOURCE = 3,
+	CUPTI_DOMAIN_SYNCHRONIZE = 4,
+	CUPTI_DOMAIN_NVTX = 5,
+	CUPTI_DOMAIN_STATE = 6,
 };
 
 enum { CUPTI_ENTER = 0, CUPTI_EXIT = 1 };
 
-enum { /* driver cbids */
-       CBID_LAUNCH_KERNEL = 307,
-       CBID_LAUNCH_KERNEL_PTSZ = 442,
-       CBID_LAUNCH_KERNEL_EX = 652,
-       CBID_LAUNCH_KERNEL_EX_PTSZ = 653,
-       CBID_GRAPH_LAUNCH = 514,
-       CBID_GRAPH_LAUNCH_PTSZ = 515,
-       CBID_MEMCPY_DTOH_ASYNC = 279, /* cuMemcpyDtoHAsync_v2 */
-       CBID_GRAPH_EXEC_SET_PARAMS = 538,
-       CBID_GRAPH_EXEC_SET_PARAMS_V2 = 692,
-       CBID_GRAPH_EXEC_UPDATE = 561,
-       CBID_GRAPH_EXEC_UPDATE_V2 = 696,
-       CBID_STREAM_BEGIN_CAPTURE = 539,
-       CBID_STREAM_BEGIN_CAPTURE_PTSZ = 540,
-       CBID_STREAM_END_CAPTURE = 497,
-       CBID_STREAM_END_CAPTURE_PTSZ = 498,
+/* driver cbids */
+enum {
+	CBID_LAUNCH_KERNEL = 307,
+	CBID_LAUNCH_KERNEL_PTSZ = 442,
+	CBID_LAUNCH_KERNEL_EX = 652,
+	CBID_LAUNCH_KERNEL_EX_PTSZ = 653,
+	CBID_GRAPH_LAUNCH = 514,
+	CBID_GRAPH_LAUNCH_PTSZ = 515,
+	CBID_MEMCPY_DTOH_ASYNC = 279, /* cuMemcpyDtoHAsync_v2 */
+	CBID_GRAPH_EXEC_SET_PARAMS = 538,
+	CBID_GRAPH_EXEC_SET_PARAMS_V2 = 692,
+	CBID_GRAPH_EXEC_UPDATE = 561,
+	CBID_GRAPH_EXEC_UPDATE_V2 = 696,
+	CBID_STREAM_BEGIN_CAPTURE = 539,
+	CBID_STREAM_BEGIN_CAPTURE_PTSZ = 540,
+	CBID_STREAM_END_CAPTURE = 497,
+	CBID_STREAM_END_CAPTURE_PTSZ = 498,
 };
 
-enum { /* runtime cbids: what torch and CUDA C++ launch through */
-       CBID_RT_LAUNCH_KERNEL = 211,
-       CBID_RT_LAUNCH_KERNEL_PTSZ = 214,
-       CBID_RT_LAUNCH_KERNEL_EX = 430,
-       CBID_RT_LAUNCH_KERNEL_EX_PTSZ = 431,
-       CBID_RT_LAUNCH_KERNEL_13 = 505, /* takes a CUkernel, no host stub */
-       CBID_RT_LAUNCH_KERNEL_13_PTSZ = 506,
-       CBID_RT_GRAPH_LAUNCH = 311,
-       CBID_RT_GRAPH_LAUNCH_PTSZ = 312,
+/* runtime cbids: what torch and CUDA C++ launch through */
+enum {
+	CBID_RT_LAUNCH_KERNEL = 211,
+	CBID_RT_LAUNCH_KERNEL_PTSZ = 214,
+	CBID_RT_LAUNCH_KERNEL_EX = 430,
+	CBID_RT_LAUNCH_KERNEL_EX_PTSZ = 431,
+	CBID_RT_LAUNCH_KERNEL_13 = 505, /* takes a CUkernel, no host stub */
+	CBID_RT_LAUNCH_KERNEL_13_PTSZ = 506,
+	CBID_RT_GRAPH_LAUNCH = 311,
+	CBID_RT_GRAPH_LAUNCH_PTSZ = 312,
 };
 
-enum { /* CUpti_CallbackIdResource */
-       CBID_RES_CONTEXT_CREATED = 1,
-       CBID_RES_GRAPH_CREATED = 9,
-       CBID_RES_GRAPH_DESTROY = 10, /* starting */
-       CBID_RES_GRAPHNODE_CREATED = 13,
-       CBID_RES_GRAPHEXEC_CREATED = 18,
-       CBID_RES_GRAPHEXEC_DESTROY = 19,
-       CBID_RES_GRAPHNODE_CLONED = 20,
+/* CUpti_CallbackIdResource */
+enum {
+	CBID_RES_CONTEXT_CREATED = 1,
+	CBID_RES_GRAPH_CREATED = 9,
+	CBID_RES_GRAPH_DESTROY = 10, /* starting */
+	CBID_RES_GRAPHNODE_CREATED = 13,
+	CBID_RES_GRAPHEXEC_CREATED = 18,
+	CBID_RES_GRAPHEXEC_DESTROY = 19,
+	CBID_RES_GRAPHNODE_CLONED = 20,
 };
 
 enum { CBID_STATE_FATAL_ERROR = 1 };
