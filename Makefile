@@ -17,6 +17,7 @@ CFLAGS   ?= -O2 -g
 PREFIX   ?= /usr/local
 O        ?= build
 WERROR   ?= -Werror
+top      := $(O)
 ifeq ($(SAN),1)
 override O := $(O)/san
 san      := -fsanitize=address,undefined -fno-sanitize-recover=all \
@@ -162,7 +163,7 @@ fuzz-programs: $(fuzzers)
 # The real headers of CUPTI, where there are any, prove cupti/abi.h.
 cupti_inc := $(dir $(wildcard $(or $(CUDA_HOME),/usr/local/cuda)/include/cuda.h \
     $(or $(CUDA_HOME),/usr/local/cuda)/extras/CUPTI/include/cupti.h \
-    $(O)/cupti/include/cupti.h $(O)/../cupti/include/cupti.h))
+    $(top)/cupti/include/cupti.h))
 $(O)/tests/unit/cupti/%.o: CPPFLAGS += $(addprefix -isystem ,$(cupti_inc))
 
 unit: $(unit)

@@ -166,6 +166,13 @@ static int subscribe_callbacks(void)
 	return callbacks_enable(true);
 }
 
+/* Without a driver CUPTI fails in many ways; that is the reason then. */
+static void disable_for_error(int err)
+{
+	agent_disable(agent.has_cuda ? REASON_CUPTI_ERROR : REASON_NO_DRIVER,
+		      err);
+}
+
 static void subscribe(void)
 {
 	int err = subscribe_callbacks();
@@ -176,9 +183,7 @@ static void subscribe(void)
 	if (err == CUPTI_E_MULTIPLE_SUBSCRIBERS)
 		agent_disable(REASON_OTHER_CLIENT, err);
 	else
-		agent_disable(agent.has_cuda ? REASON_CUPTI_ERROR
-					     : REASON_NO_DRIVER,
-			      err);
+		disable_for_error(err);
 }
 
 static void set_up(void)
@@ -204,12 +209,13 @@ static void set_up(void)
 	}
 	publish_text(TEXT_INFO, "CUPTI: %s", path);
 	err = agent.cupti.version(&agent.cupti_version);
-	if (err || agent.cupti_version < CUPTI_VERSION_MIN ||
-	    agent.cupti_version >= CUPTI_VERSION_END) {
-		agent_disable(REASON_CUPTI_VERSION, err);
-		return;
-	}
-	subscribe();
+	if (err) /* 13.5 does not even tell its version without a driver */
+		disable_for_error(err);
+	else if (agent.cupti_version < CUPTI_VERSION_MIN ||
+		 agent.cupti_version >= CUPTI_VERSION_END)
+		agent_disable(REASON_CUPTI_VERSION, 0);
+	else
+		subscribe();
 }
 
 /* ---- the loop -------------------------------------------------------------- */

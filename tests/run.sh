@@ -5,6 +5,7 @@
 # out: a skip fails.
 export CMOCKA_MESSAGE_OUTPUT=TAP
 export O="${O:-build}"
+PATH=$(realpath -m "$O")/tools:$PATH # promtool, where it is not installed
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
 timeout -k 5 "${TEST_TIMEOUT:-180}" "$1" | tee "$log"
