@@ -42,7 +42,6 @@ exports() {
 	nm -D --defined-only "$O/libmoetop-agent.so" |
 		grep -q ' InitializeInjection$'
 }
-metrics_fresh() { [ -x "$O/tests/metrics_doc" ] || return 0; }
 
 t "the layers include only what they may" tests/check_includes.sh
 t "clang-format has nothing to change" format

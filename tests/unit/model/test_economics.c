@@ -8,30 +8,11 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <jansson.h>
 #include <math.h>
 
 #include "model/valley.h"
 
-#define REL 1e-12
-
-static json_t *vectors;
-
-static int load(void **state)
-{
-	json_error_t error;
-
-	(void)state;
-	vectors = json_load_file("tests/data/test_vectors.json", 0, &error);
-	return vectors ? 0 : -1;
-}
-
-static int unload(void **state)
-{
-	(void)state;
-	json_decref(vectors);
-	return 0;
-}
+#include "tests/unit/model/vectors.h"
 
 static double number(const char *key)
 {
