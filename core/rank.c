@@ -62,15 +62,13 @@ int rank_open(struct rank *k, pid_t pid, const char *path, uint64_t now_ns)
 	return 0;
 }
 
-static void tell(struct rank *k, const struct source_context *x,
-		 uint64_t now_ns)
+static void tell(struct rank *k, const struct source_context *x)
 {
 	struct ring_control *c = control(k);
 
 	atomic_store(&c->budget_ppm, x->budget_ppm);
 	atomic_store(&c->rows_mode, x->rows_mode);
 	atomic_store(&c->decode_hint, x->decoding);
-	atomic_store(&c->heartbeat_ns, now_ns);
 }
 
 int rank_poll(struct rank *k, const struct source_context *x, uint64_t now_ns,
@@ -79,9 +77,11 @@ int rank_poll(struct rank *k, const struct source_context *x, uint64_t now_ns,
 {
 	struct record batch[BATCH];
 	unsigned taken = 0;
-	int n;
+	int n = ring_beat(&k->ring, now_ns);
 
-	tell(k, x, now_ns);
+	if (n)
+		return n;
+	tell(k, x);
 	do {
 		n = ring_read(&k->ring, batch, BATCH);
 		if (n < 0)
@@ -158,6 +158,5 @@ void rank_describe(const struct rank *k, uint64_t now_ns,
 
 void rank_close(struct rank *k)
 {
-	atomic_store(&control(k)->heartbeat_ns, 0);
-	ring_close(&k->ring);
+	ring_close(&k->ring, false);
 }

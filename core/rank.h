@@ -39,7 +39,8 @@ struct rank {
 int rank_open(struct rank *k, pid_t pid, const char *path, uint64_t now_ns);
 
 /* Heartbeat, budget and hints to the agent; then its records, with fn for every
- * one that makes sense.  0 or -EPROTO. */
+ * one that makes sense.  0, -EPROTO, or -EBUSY when another collector has taken
+ * the ring. */
 int rank_poll(struct rank *k, const struct source_context *x, uint64_t now_ns,
 	      void (*fn)(struct rank *k, const struct record *r, void *arg),
 	      void *arg);

@@ -2,11 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -164,12 +167,37 @@ static bool heartbeat_live(uint64_t beat_ns, uint64_t now_ns)
 	       now_ns - beat_ns < HEARTBEAT_LIVE_NS;
 }
 
+/* Become the one reader; 0 or -EBUSY. */
+static int take_session(struct ring_control *c, uint64_t mine, uint64_t now_ns)
+{
+	uint64_t other = atomic_load(&c->session);
+
+	if (heartbeat_live(atomic_load(&c->heartbeat_ns), now_ns))
+		return -EBUSY;
+	if (!atomic_compare_exchange_strong(&c->session, &other, mine))
+		return -EBUSY;
+	atomic_store(&c->heartbeat_ns, now_ns);
+	atomic_store(&c->detach, 0);
+	atomic_fetch_add(&c->wake, 1);
+	syscall(SYS_futex, &c->wake, FUTEX_WAKE, 1, NULL, NULL, 0);
+	return 0;
+}
+
+static uint64_t new_session(void)
+{
+	uint64_t s = 0;
+
+	if (getrandom(&s, sizeof(s), GRND_NONBLOCK) != sizeof(s) || !s)
+		s = monotonic_ns() ^ ((uint64_t)getpid() << 40) ^ 1;
+	return s;
+}
+
 int ring_open(struct ring_reader *r, int fd, uint64_t now_ns)
 {
+	uint64_t head, tail, session = new_session();
 	struct ring_header *copy, *h;
 	uint32_t capacity;
 	size_t bytes;
-	uint64_t head, tail;
 	int err;
 
 	copy = malloc(sizeof(*copy));
@@ -177,9 +205,6 @@ int ring_open(struct ring_reader *r, int fd, uint64_t now_ns)
 		return -ENOMEM;
 	err = check_header(fd, copy);
 	capacity = copy->capacity;
-	if (!err &&
-	    heartbeat_live(atomic_load(&copy->control.heartbeat_ns), now_ns))
-		err = -EBUSY;
 	free(copy);
 	if (err)
 		return err;
@@ -189,9 +214,12 @@ int ring_open(struct ring_reader *r, int fd, uint64_t now_ns)
 		return -errno;
 	head = atomic_load_explicit(&h->head, memory_order_acquire);
 	tail = atomic_load_explicit(&h->tail, memory_order_relaxed);
-	if (head - tail > capacity) {
+	err = head - tail > capacity
+		      ? -EPROTO
+		      : take_session(&h->control, session, now_ns);
+	if (err) {
 		munmap(h, bytes);
-		return -EPROTO;
+		return err;
 	}
 	*r = (struct ring_reader){
 		.h = h,
@@ -199,8 +227,24 @@ int ring_open(struct ring_reader *r, int fd, uint64_t now_ns)
 		.map_bytes = bytes,
 		.tail = tail,
 		.mask = capacity - 1,
+		.session = session,
 	};
 	return 0;
+}
+
+int ring_beat(struct ring_reader *r, uint64_t now_ns)
+{
+	if (atomic_load(&r->h->control.session) != r->session)
+		return -EBUSY;
+	atomic_store(&r->h->control.heartbeat_ns, now_ns);
+	return 0;
+}
+
+enum agent_state ring_agent_state(const struct ring_reader *r)
+{
+	uint32_t state = atomic_load(&r->h->state.state);
+
+	return state < AGENT_STATES ? (enum agent_state)state : AGENT_ABSENT;
 }
 
 int ring_read(struct ring_reader *r, struct record *out, size_t max)
@@ -232,10 +276,19 @@ uint64_t ring_lost(struct ring_reader *r)
 	return since;
 }
 
-void ring_close(struct ring_reader *r)
+void ring_close(struct ring_reader *r, bool detach)
 {
-	if (!r->h)
+	struct ring_control *c = r->h ? &r->h->control : NULL;
+	uint64_t mine = r->session;
+
+	if (!c)
 		return;
+	if (atomic_load(&c->session) == mine) {
+		if (detach)
+			atomic_store(&c->detach, 1);
+		atomic_store(&c->heartbeat_ns, 0);
+		atomic_compare_exchange_strong(&c->session, &mine, 0);
+	}
 	munmap(r->h, r->map_bytes);
 	*r = (struct ring_reader){ 0 };
 }

@@ -20,6 +20,7 @@
 #define MOETOP_WIRE_RING_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,7 +28,7 @@
 
 #define RING_NAME "moetop-ring"
 #define RING_MAGIC 0x474e495250544f4dull /* "MOTPRING", little endian */
-#define RING_VERSION 1u
+#define RING_VERSION 2u
 #define RING_HEADER_BYTES 4096u
 #define RING_CAPACITY_MAX (1u << 20)
 
@@ -38,8 +39,22 @@ struct ring_control {
 	_Atomic uint32_t budget_ppm;  /* allowed overhead, 10000 = 1 % */
 	_Atomic uint32_t window_wish; /* grows by one: a window, please */
 	_Atomic uint32_t rows_mode;   /* 0 off, 1 sampled, 2 exact */
-	_Atomic uint32_t detach;      /* 1: leave the process */
+	_Atomic uint32_t detach;      /* 1: fall asleep (AGENT_STUB) */
 	_Atomic uint32_t decode_hint; /* streams being decoded, 0 unknown */
+	_Atomic uint64_t session;     /* who reads: random; 0: nobody */
+	_Atomic uint32_t wake;        /* futex: grows when a stub shall rise */
+};
+
+/*
+ * Written by the agent: what a collector must know before it reads a record.
+ * A stub (AGENT_STUB) has released all but this page and its descriptor; its
+ * one thread sleeps on control.wake.
+ */
+struct ring_state {
+	_Atomic uint32_t state;  /* enum agent_state */
+	_Atomic uint32_t reason; /* enum agent_reason */
+	_Atomic uint32_t lives;  /* times that the agent has risen, from 1 */
+	_Atomic uint32_t late;   /* 1: came after CUDA had started */
 };
 
 struct ring_header {
@@ -55,6 +70,7 @@ struct ring_header {
 	_Atomic uint64_t lost;              /* records that found no room */
 	_Alignas(64) _Atomic uint64_t tail; /* records ever read */
 	_Alignas(64) struct ring_control control;
+	_Alignas(64) struct ring_state state;
 };
 
 _Static_assert(sizeof(struct ring_header) <= RING_HEADER_BYTES, "ring layout");
@@ -88,16 +104,25 @@ struct ring_reader {
 	size_t map_bytes;
 	uint64_t tail;
 	uint32_t mask;
-	uint64_t lost; /* last value reported by ring_read */
+	uint64_t lost;    /* last value reported by ring_read */
+	uint64_t session; /* ours, in control.session */
 };
 
 /*
- * Map the ring behind fd (not kept).  Errors: -EPROTO not a ring of ours or an
- * impossible geometry, -EPROTONOSUPPORT another version, -EBUSY a live
- * collector already reads it (heartbeat younger than 2 s), else -errno.
- * *r is unchanged on error.
+ * Map the ring behind fd (not kept) and become its one reader: the session in
+ * `control` is taken by compare-and-swap, from nobody or from a reader whose
+ * heartbeat is older than 2 s.  A stub is woken.  Errors: -EPROTO not a ring of
+ * ours or an impossible geometry, -EPROTONOSUPPORT another version, -EBUSY
+ * another collector reads it, else -errno.  *r is unchanged on error.
  */
 int ring_open(struct ring_reader *r, int fd, uint64_t now_ns);
+
+/* Tell the agent that we are here; -EBUSY when another collector has taken the
+ * ring over (we slept for too long): it must then be closed. */
+int ring_beat(struct ring_reader *r, uint64_t now_ns);
+
+/* What the agent says of itself, without a record; out of range: AGENT_ABSENT. */
+enum agent_state ring_agent_state(const struct ring_reader *r);
 
 /*
  * Copy up to max records, oldest first.  Returns how many (0..max), or -EPROTO
@@ -108,6 +133,8 @@ int ring_read(struct ring_reader *r, struct record *out, size_t max);
 /* Records that the writer could not store since the last call. */
 uint64_t ring_lost(struct ring_reader *r);
 
-void ring_close(struct ring_reader *r);
+/* Give the ring back and unmap it.  detach: send the agent to sleep, else it
+ * stays ready for 30 s.  A ring that another reader has taken is only unmapped. */
+void ring_close(struct ring_reader *r, bool detach);
 
 #endif

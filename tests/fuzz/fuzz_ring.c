@@ -27,7 +27,7 @@ static void read_all(int fd, uint64_t now_ns)
 		return;
 	for (int i = 0; i < 64 && ring_read(&r, out, 5) > 0; i++)
 		ring_lost(&r);
-	ring_close(&r);
+	ring_close(&r, false);
 }
 
 static size_t forge(uint8_t *file, const uint8_t *data, size_t size)

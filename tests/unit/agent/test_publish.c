@@ -25,7 +25,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	ring_close(&reader);
+	ring_close(&reader, false);
 	ring_destroy(&agent.ring);
 	graph_map_free(agent.map);
 	free(agent.functions);

@@ -31,7 +31,7 @@ static int pair_teardown(void **state)
 {
 	struct pair *p = *state;
 
-	ring_close(&p->r);
+	ring_close(&p->r, false);
 	ring_destroy(&p->w);
 	free(p);
 	return 0;
@@ -133,7 +133,7 @@ static void second_collector_is_refused_while_the_first_lives(void **state)
 	assert_int_equal(ring_open(&other, p->w.fd, NOW + 1999999999), -EBUSY);
 	assert_int_equal(other.mask, 77);
 	assert_int_equal(ring_open(&other, p->w.fd, NOW + 2000000000), 0);
-	ring_close(&other);
+	ring_close(&other, false);
 }
 
 static void heartbeat_from_the_future_locks_nobody_out(void **state)
@@ -143,7 +143,7 @@ static void heartbeat_from_the_future_locks_nobody_out(void **state)
 
 	atomic_store(&p->r.h->control.heartbeat_ns, UINT64_MAX);
 	assert_int_equal(ring_open(&other, p->w.fd, NOW), 0);
-	ring_close(&other);
+	ring_close(&other, false);
 }
 
 static void reader_goes_on_where_the_last_one_stopped(void **state)
@@ -155,10 +155,11 @@ static void reader_goes_on_where_the_last_one_stopped(void **state)
 	for (uint64_t i = 0; i < 10; i++)
 		write_number(&p->w, i);
 	assert_int_equal(ring_read(&p->r, out, 4), 4);
+	ring_close(&p->r, false);
 	assert_int_equal(ring_open(&next, p->w.fd, NOW), 0);
 	assert_int_equal(ring_read(&next, out, CAP), 6);
 	assert_int_equal(out[0].time_ns, 4);
-	ring_close(&next);
+	ring_close(&next, false);
 }
 
 static void file_can_neither_shrink_nor_grow(void **state)
@@ -191,7 +192,8 @@ static const struct {
 	{ offsetof(struct ring_header, magic), 0, 8, -EPROTO },
 	{ offsetof(struct ring_header, magic), RING_MAGIC + 1, 8, -EPROTO },
 	{ offsetof(struct ring_header, version), 0, 4, -EPROTONOSUPPORT },
-	{ offsetof(struct ring_header, version), 2, 4, -EPROTONOSUPPORT },
+	{ offsetof(struct ring_header, version), RING_VERSION + 1, 4,
+	  -EPROTONOSUPPORT },
 	{ offsetof(struct ring_header, record_version), 9, 4,
 	  -EPROTONOSUPPORT },
 	{ offsetof(struct ring_header, record_bytes), 0, 4, -EPROTO },
@@ -224,7 +226,7 @@ static void every_corrupt_header_field_is_refused_or_harmless(void **state)
 		assert_int_equal(ring_open(&r, w.fd, NOW), corrupt[i].want);
 		if (corrupt[i].want == 0) {
 			assert_in_range(ring_read(&r, out, 4), 0, 4);
-			ring_close(&r);
+			ring_close(&r, false);
 		} else {
 			assert_int_equal(r.mask, 77);
 		}
@@ -270,7 +272,7 @@ static void truncated_and_unsealed_files_are_refused(void **state)
 	close(fd);
 	fd = forged(whole, F_SEAL_SHRINK | F_SEAL_GROW);
 	assert_int_equal(ring_open(&r, fd, NOW), 0);
-	ring_close(&r);
+	ring_close(&r, false);
 	close(fd);
 }
 
