@@ -1,4 +1,4 @@
-#include "core/settings.h"
+#include "core/settings_parts.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -23,23 +23,6 @@ enum {
 	ON_ALL = (1 << COMMANDS) - 1,
 };
 
-enum option_type {
-	OPTION_FLAG,
-	OPTION_NUMBER,
-	OPTION_INTEGER,
-	OPTION_TEXT,
-	OPTION_CHOICE
-};
-
-struct option {
-	const char *name, *arg, *help;
-	size_t offset; /* of the member in struct settings */
-	double init, min, max;
-	enum option_type type;
-	unsigned commands;
-	char letter;
-};
-
 #define ROW(id, l, n, on, kind, a, def, lo, hi, h) \
 	{ .name = (n),                             \
 	  .arg = (a),                              \
@@ -51,7 +34,7 @@ struct option {
 	  .init = (def),                           \
 	  .min = (lo),                             \
 	  .max = (hi) },
-static const struct option options[] = {
+const struct option settings_options[] = {
 #define FLAG(id, l, n, on, h) ROW(id, l, n, on, FLAG, "", 0, 0, 0, h)
 #define NUMBER(id, l, n, on, a, def, lo, hi, h) \
 	ROW(id, l, n, on, NUMBER, a, def, lo, hi, h)
@@ -62,12 +45,10 @@ static const struct option options[] = {
 	ROW(id, l, n, on, CHOICE, w, def, 0, 0, h)
 #include "core/settings.def"
 };
-#define OPTIONS (sizeof(options) / sizeof(options[0]))
+#define OPTIONS (sizeof(settings_options) / sizeof(settings_options[0]))
+const size_t settings_n_options = OPTIONS;
 
-static const struct {
-	const char *name, *usage, *help;
-	bool built;
-} commands[COMMANDS] = {
+const struct settings_command settings_commands[COMMANDS] = {
 	[COMMAND_VIEW] = { "", "moetop -p PID [OPTION]...",
 			   "watch a running server", true },
 	[COMMAND_RUN] = { "run", "moetop run [OPTION]... -- CMD [ARG]...",
@@ -113,7 +94,7 @@ static void set_defaults(struct settings *s)
 {
 	memset(s, 0, sizeof(*s));
 	for (size_t i = 0; i < OPTIONS; i++) {
-		const struct option *o = &options[i];
+		const struct option *o = &settings_options[i];
 
 		if (o->type == OPTION_NUMBER)
 			*(double *)member(s, o) = o->init;
@@ -150,8 +131,7 @@ static int set_number(struct settings *s, const struct option *o,
 	return 0;
 }
 
-/* The words of a choice that this version has: "off|sampled". */
-static void usable_words(const char *words, char *out, size_t bytes)
+void settings_usable_words(const char *words, char *out, size_t bytes)
 {
 	size_t n = 0;
 
@@ -172,7 +152,7 @@ static int set_choice(struct settings *s, const struct option *o,
 	char usable[64];
 	int index = 0;
 
-	usable_words(o->arg, usable, sizeof(usable));
+	settings_usable_words(o->arg, usable, sizeof(usable));
 	while (*word) {
 		bool absent = *word == '!';
 		size_t len = strcspn(word += absent, "|");
@@ -222,17 +202,18 @@ static int set_value(struct settings *s, const struct option *o,
 static const struct option *find_name(const char *name, size_t bytes)
 {
 	for (size_t i = 0; i < OPTIONS; i++)
-		if (strlen(options[i].name) == bytes &&
-		    !strncmp(options[i].name, name, bytes))
-			return &options[i];
+		if (strlen(settings_options[i].name) == bytes &&
+		    !strncmp(settings_options[i].name, name, bytes))
+			return &settings_options[i];
 	return NULL;
 }
 
 static const struct option *find_letter(char letter)
 {
 	for (size_t i = 0; i < OPTIONS; i++)
-		if (options[i].letter && options[i].letter == letter)
-			return &options[i];
+		if (settings_options[i].letter &&
+		    settings_options[i].letter == letter)
+			return &settings_options[i];
 	return NULL;
 }
 
@@ -427,7 +408,7 @@ static int take_file(struct settings *s, const char *path, char *why,
 static int find_command(const char *word, enum command *out)
 {
 	for (int c = COMMAND_RUN; c < COMMANDS; c++) {
-		if (strcmp(commands[c].name, word))
+		if (strcmp(settings_commands[c].name, word))
 			continue;
 		*out = (enum command)c;
 		return 0;
@@ -503,12 +484,12 @@ int settings_parse(struct settings *s, int argc, char **argv, char *why,
 			      "%.40s: no such command; see moetop help",
 			      argv[1]);
 	out.command = c;
-	if (!commands[c].built)
+	if (!settings_commands[c].built)
 		return refuse(
 			why, why_bytes,
 			"%s: not built into this version; see moetop help "
 			"for what is",
-			commands[c].name);
+			settings_commands[c].name);
 	err = take_arguments(&out, argc, argv, why, why_bytes);
 	if (!err && out.config) {
 		const char *path = out.config;
@@ -535,58 +516,7 @@ void settings_fini(struct settings *s)
 	s->file_text = NULL;
 }
 
-/* ---- help -------------------------------------------------------------- */
-
-static void help_option(FILE *f, const struct option *o)
-{
-	char words[64] = "", left[80], extra[64] = "";
-	const char *arg = o->arg;
-
-	if (o->type == OPTION_CHOICE) {
-		usable_words(o->arg, words, sizeof(words));
-		arg = words;
-	}
-	if (o->letter)
-		snprintf(left, sizeof(left), "-%c, --%s%s%s", o->letter,
-			 o->name, *arg ? " " : "", arg);
-	else
-		snprintf(left, sizeof(left), "    --%s%s%s", o->name,
-			 *arg ? " " : "", arg);
-	if (o->type == OPTION_NUMBER && o->init > 0)
-		snprintf(extra, sizeof(extra), " (%g..%g, default %g)", o->min,
-			 o->max, o->init);
-	if (o->type == OPTION_CHOICE) {
-		const char *w = o->arg;
-
-		for (int n = (int)o->init; n > 0; n--)
-			w += strcspn(w, "|") + 1;
-		snprintf(extra, sizeof(extra), " (default %.*s)",
-			 (int)strcspn(w, "|"), w);
-	}
-	fprintf(f, "  %-28s %s%s\n", left, o->help, extra);
-}
-
-void settings_help(FILE *f, enum command c)
-{
-	fprintf(f, "usage: %s\n       %s\n\n", commands[c].usage,
-		commands[c].help);
-	if (c == COMMAND_VIEW) {
-		for (int i = COMMAND_RUN; i < COMMANDS; i++)
-			fprintf(f, "  %-42s %s%s\n", commands[i].usage,
-				commands[i].help,
-				commands[i].built ? "" : " (not built yet)");
-		fprintf(f, "\n");
-	}
-	fprintf(f, "options:\n");
-	for (size_t i = 0; i < OPTIONS; i++)
-		if (options[i].commands & (1u << c))
-			help_option(f, &options[i]);
-	fprintf(f,
-		"\nexit status: 0 ok, 1 failure, 2 usage, 3 target not found "
-		"or gone, 4 permission\n");
-}
-
 const char *command_name(enum command c)
 {
-	return c < COMMANDS ? commands[c].name : "";
+	return c < COMMANDS ? settings_commands[c].name : "";
 }
