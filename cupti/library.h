@@ -30,6 +30,9 @@ struct cupti_api {
 	int (*set_attribute)(int attr, size_t *bytes, void *value);
 	int (*timestamp)(uint64_t *ns);
 	int (*version)(uint32_t *version);
+	/* May be NULL. */
+	int (*enable_domain)(uint32_t enable, void *subscriber, int domain);
+	int (*finalize)(void);
 	int (*graph_id)(void *graph, uint32_t *id);     /* may be NULL */
 	int (*graph_exec_id)(void *exec, uint32_t *id); /* may be NULL */
 	int (*graph_node_id)(void *node, uint64_t *id); /* may be NULL */
@@ -50,6 +53,10 @@ struct cuda_api {
 				 void *stream);
 	int (*pointer_attribute)(void *value, int attribute, uint64_t p);
 	int (*exchange_capture_mode)(int *mode);
+	/* May be NULL. */
+	int (*ctx_synchronize)(void);
+	int (*device_count)(int *count);
+	int (*primary_ctx_state)(int device, unsigned *flags, int *active);
 	/* May be NULL (before 12.4, before 12.4, before 12.3). */
 	int (*func_param_info)(void *f, size_t i, size_t *offset,
 			       size_t *bytes);
