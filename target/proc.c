@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define TREE_PROCESSES_MAX 65536u
@@ -189,27 +190,58 @@ int proc_tree(pid_t root, pid_t *pids, unsigned max)
 	return err ? err : (int)n;
 }
 
-int proc_maps_find(pid_t pid, const char *needle)
+/* Which needles lie in the n bytes, beside those of found. */
+static int find_needles(const char *buf, size_t n, const char *const *needles,
+			int found)
+{
+	for (unsigned i = 0; needles[i]; i++)
+		if (!(found >> i & 1) &&
+		    memmem(buf, n, needles[i], strlen(needles[i])))
+			found |= 1 << i;
+	return found;
+}
+
+/* The longest needle, or 0 when they cannot be looked for. */
+static size_t longest(const char *const *needles, int *all)
+{
+	size_t most = 0;
+	unsigned i;
+
+	for (i = 0; needles[i]; i++) {
+		size_t len = strlen(needles[i]);
+
+		if (len == 0 || len > NEEDLE_MAX || i == PROC_NEEDLES_MAX)
+			return 0;
+		if (len > most)
+			most = len;
+	}
+	*all = (1 << i) - 1;
+	return most;
+}
+
+int proc_maps_scan(pid_t pid, const char *const *needles)
 {
 	char path[64], *buf;
-	size_t len = strlen(needle), kept = 0;
+	int fd, all, found = 0;
+	size_t len = longest(needles, &all), kept = 0;
 	ssize_t got = 1;
-	int fd, found = 0;
 
-	if (len == 0 || len > NEEDLE_MAX)
+	if (len == 0)
 		return -EINVAL;
 	proc_path(path, sizeof(path), pid, "maps");
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return proc_error(errno);
 	buf = malloc(NEEDLE_MAX + MAPS_CHUNK);
-	if (!buf)
-		found = -ENOMEM;
-	while (!found && (got = read(fd, buf + kept, MAPS_CHUNK)) > 0) {
+	if (!buf) {
+		close(fd);
+		return -ENOMEM;
+	}
+	while (found != all && (got = read(fd, buf + kept, MAPS_CHUNK)) > 0) {
 		size_t n = kept + (size_t)got;
 
-		found = memmem(buf, n, needle, len) != NULL;
-		/* the needle may lie across two chunks */
+		found = find_needles(buf, n, needles, found);
+		/* a needle may lie across two chunks */
 		kept = n < len - 1 ? n : len - 1;
 		memmove(buf, buf + n - kept, kept);
 	}
@@ -218,6 +250,25 @@ int proc_maps_find(pid_t pid, const char *needle)
 	free(buf);
 	close(fd);
 	return found;
+}
+
+int proc_maps_find(pid_t pid, const char *needle)
+{
+	const char *const needles[] = { needle, NULL };
+
+	return proc_maps_scan(pid, needles);
+}
+
+double proc_age_s(uint64_t start_ticks)
+{
+	struct timespec now;
+	double hz = (double)sysconf(_SC_CLK_TCK), age;
+
+	if (!start_ticks || hz <= 0 || clock_gettime(CLOCK_BOOTTIME, &now))
+		return 0;
+	age = (double)now.tv_sec + (double)now.tv_nsec / 1e9 -
+	      (double)start_ticks / hz;
+	return age > 0 ? age : 0;
 }
 
 uint32_t proc_netns(pid_t pid)

@@ -41,9 +41,16 @@ pid_t proc_tgid(pid_t pid);
  */
 int proc_tree(pid_t root, pid_t *pids, unsigned max);
 
-/* 1 when a mapping of pid has a file whose path contains needle (at most 64
- * characters), 0 when none has, -errno. */
+/* Which of the needles (at most PROC_NEEDLES_MAX, of at most 64 characters, ended
+ * by NULL) a mapping's path contains: bit i for needles[i], or -errno. */
+#define PROC_NEEDLES_MAX 8u
+int proc_maps_scan(pid_t pid, const char *const *needles);
+
+/* The same for one: 1, 0 or -errno. */
 int proc_maps_find(pid_t pid, const char *needle);
+
+/* Seconds since the process was born, 0 when it cannot be told. */
+double proc_age_s(uint64_t start_ticks);
 
 /* Inode of the network namespace; 0 when it may not be read. */
 uint32_t proc_netns(pid_t pid);

@@ -4,6 +4,7 @@
 #include "target/config.h"
 #include "target/model_config.h"
 #include "target/proc.h"
+#include "target/ranks.h"
 #include "target/simulated.h"
 #include "target/sockets.h"
 
@@ -20,6 +21,7 @@
 #define START_LOOK_EVERY 2u
 #define DEAR_LOOK_EVERY 5u
 #define SETTLED_LOOK_EVERY 30u
+#define YOUNG_LOOKS 120u /* after a process was born */
 
 static void copy(char *out, size_t room, const char *s)
 {
@@ -146,6 +148,7 @@ static void read_server(struct target *t, const struct cmdline *c)
 	t->tp = c->tp;
 	t->dp = c->dp;
 	t->ep = c->ep;
+	t->pp = c->pp;
 }
 
 /* ---- ports -------------------------------------------------------------- */
@@ -178,6 +181,14 @@ static void choose_ports(struct target *t, const struct cmdline *c,
 
 /* ---- ranks -------------------------------------------------------------- */
 
+/* A process takes seconds from its birth to its first call of CUDA; later it
+ * is an exception. */
+static bool ranks_due(const struct target *t)
+{
+	return t->looks - t->grown < YOUNG_LOOKS ||
+	       t->looks % DEAR_LOOK_EVERY == 0;
+}
+
 static bool is_rank(const struct target *t, pid_t pid)
 {
 	for (unsigned i = 0; i < t->n_ranks; i++)
@@ -187,47 +198,19 @@ static bool is_rank(const struct target *t, pid_t pid)
 }
 
 /* An agent may come and go at any time; this much is looked at every time. */
-static void refresh_rings(struct target *t)
+static void refresh_ranks(struct target *t)
 {
-	for (unsigned i = 0; i < t->n_ranks; i++) {
-		struct target_rank *r = &t->ranks[i];
-		struct proc_fds fds = { 0 };
+	struct proc_fds fds[TARGET_PIDS_MAX] = { 0 };
+	bool all = ranks_due(t);
 
-		if (proc_fds_read(r->pid, &fds, NULL, NULL) == -EACCES)
-			t->denied = true;
-		copy(r->agent_ring, sizeof(r->agent_ring), fds.ring);
-	}
-}
-
-/*
- * A process is a rank when libcuda is mapped and it has a GPU open.  Where no
- * process has a GPU open (a simulated one), the mapping alone decides.  Maps
- * are long: they are not read again for a rank.
- */
-static void find_ranks(struct target *t, const struct proc_fds *fds)
-{
-	struct target_rank found[TARGET_RANKS_MAX];
-	bool any_gpu = false;
-	unsigned n = 0;
-
-	memset(found, 0, sizeof(found));
 	for (unsigned i = 0; i < t->n_pids; i++)
-		any_gpu |= fds[i].nvidia;
-	for (unsigned i = 0; i < t->n_pids && n < TARGET_RANKS_MAX; i++) {
-		pid_t pid = t->pids[i];
-
-		if (any_gpu && !fds[i].nvidia)
-			continue;
-		if (!is_rank(t, pid) && proc_maps_find(pid, "/libcuda.so") != 1)
-			continue;
-		found[n].pid = pid;
-		found[n].has_cuda = true;
-		copy(found[n].agent_ring, sizeof(found[n].agent_ring),
-		     fds[i].ring);
-		n++;
-	}
-	memcpy(t->ranks, found, sizeof(found));
-	t->n_ranks = n;
+		if ((all || is_rank(t, t->pids[i])) &&
+		    proc_fds_read(t->pids[i], &fds[i], NULL, NULL) == -EACCES)
+			t->denied = true;
+	if (all)
+		ranks_find(t, fds);
+	else
+		ranks_refresh(t, fds);
 }
 
 /* ---- looking ------------------------------------------------------------ */
@@ -249,7 +232,7 @@ static void look_dear(struct target *t, bool find_model, char *buf)
 	sockets_read(t->pids, t->n_pids, &s, fds);
 	t->denied = s.denied;
 	choose_ports(t, server ? &c : NULL, &s);
-	find_ranks(t, fds);
+	ranks_find(t, fds);
 }
 
 static bool same(const struct target *a, const struct target *b)
@@ -306,7 +289,7 @@ int target_open(struct target *t, pid_t pid, const char *model_path, char *why,
 	}
 	if (!err) {
 		next->start_ticks = s.start_ticks;
-		next->tp = next->ep = next->dp = 1;
+		next->tp = next->ep = next->dp = next->pp = 1;
 		if (model_path) {
 			next->have_arch = true;
 			copy(next->config_path, sizeof(next->config_path),
@@ -351,12 +334,14 @@ int target_refresh(struct target *t)
 	}
 	if (!err) {
 		grown = memcmp(next->pids, t->pids, sizeof(t->pids)) != 0;
+		if (grown)
+			next->grown = next->looks;
 		find_model = !t->have_arch && !t->config_path[0] &&
 			     (grown || next->looks % SETTLED_LOOK_EVERY == 0);
 		if (look_is_due(next, grown))
 			look_dear(next, find_model, buf);
 		else
-			refresh_rings(next);
+			refresh_ranks(next);
 		err = !same(t, next);
 		*t = *next;
 	}

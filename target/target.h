@@ -21,8 +21,11 @@
 
 struct target_rank {
 	pid_t pid;
-	char agent_ring[64]; /* "/proc/PID/fd/N" of its ring, "" if none */
-	bool has_cuda;       /* libcuda is mapped */
+	uint64_t start_ticks; /* field 22 of its stat */
+	uint32_t number;      /* in its title, else its place in the tree */
+	char agent_ring[64];  /* "/proc/PID/fd/N" of its ring, "" if none */
+	bool has_cuda;        /* libcuda is mapped */
+	bool owns_gpu;        /* and a GPU is open, or simulated */
 };
 
 struct target {
@@ -35,7 +38,8 @@ struct target {
 	bool ports_guessed; /* from the command line: not (yet) seen to listen */
 	uint32_t netns;     /* inode of the HTTP process's net namespace */
 	unsigned n_ranks;
-	struct target_rank ranks[TARGET_RANKS_MAX]; /* processes with CUDA */
+	/* processes with CUDA, by number; if any owns a GPU, only owners */
+	struct target_rank ranks[TARGET_RANKS_MAX];
 	char engine[16];         /* "vllm", "sglang", "trtllm", "" */
 	char engine_version[24]; /* "simulated" for moetop-sim; "" unknown */
 	char model[96];          /* name for people, "" unknown */
@@ -44,12 +48,13 @@ struct target {
 	char gpu_hint[48];       /* GPU named on the command line, "" none */
 	/* 1 when not given, 0 when not known (given in a file that cannot be
 	 * read, or not a number); ep: GPUs that share a layer's experts */
-	uint32_t tp, ep, dp;
+	uint32_t tp, ep, dp, pp;
 	bool have_arch;
 	char arch_error[128]; /* why not, "" if not known */
 	struct arch arch;
 	bool denied;    /* some of /proc was not readable: need privilege */
 	unsigned looks; /* refreshes so far: paces the dearer looks */
+	unsigned grown; /* the refresh that last saw a process come or go */
 };
 
 /*
