@@ -12,6 +12,7 @@ struct worker {
 	pthread_mutex_t lock;
 	pthread_cond_t change;
 	bool stop, ended;
+	bool due;        /* no rest before the next step */
 	unsigned owners; /* the thread and whoever started it */
 	uint64_t period_ns;
 	const struct worker_job *job;
@@ -34,7 +35,8 @@ static bool rest(struct worker *w)
 	bool stop;
 
 	pthread_mutex_lock(&w->lock);
-	wait_for(w, &w->stop, w->period_ns);
+	wait_for(w, &w->due, w->period_ns);
+	w->due = false;
 	stop = w->stop;
 	pthread_mutex_unlock(&w->lock);
 	return stop;
@@ -112,6 +114,14 @@ int worker_start(struct worker **out, uint64_t period_ns,
 	return 0;
 }
 
+void worker_wake(struct worker *w)
+{
+	pthread_mutex_lock(&w->lock);
+	w->due = true;
+	pthread_cond_broadcast(&w->change);
+	pthread_mutex_unlock(&w->lock);
+}
+
 void worker_stop(struct worker *w)
 {
 	pthread_t thread;
@@ -120,7 +130,7 @@ void worker_stop(struct worker *w)
 	if (!w)
 		return;
 	pthread_mutex_lock(&w->lock);
-	w->stop = true;
+	w->stop = w->due = true;
 	pthread_cond_broadcast(&w->change);
 	wait_for(w, &w->ended, WORKER_GRACE_MS * NS_PER_MS);
 	thread = w->thread;

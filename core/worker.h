@@ -28,6 +28,8 @@ struct worker_job {
  * good. */
 int worker_start(struct worker **out, uint64_t period_ns,
 		 const struct worker_job *job, void *arg);
+/* Do the next step now. */
+void worker_wake(struct worker *w);
 void worker_stop(struct worker *w); /* NULL is legal */
 
 #endif
