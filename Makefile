@@ -5,6 +5,7 @@
 #                   simulated server under a load that sweeps 1 to 2000 users
 #   make test       everything that CI runs
 #   make bench      what moetop costs, as docs/OVERHEAD.md states it
+#   make soak       1000 times attached and detached, 200 times killed; root
 #   make deps       install what is missing (apt, PyPI); no-op when it is there
 #   make install PREFIX=/usr/local        and    make uninstall
 #   make SAN=1 ...  with address and undefined-behaviour sanitizers
@@ -148,7 +149,10 @@ $(foreach f,wire bpf cupti agent model target tui exporter core sim, \
 # Programs that the scripts of tests/e2e and tests/term use.
 tools := $(patsubst %.c,$(O)/%,$(wildcard tests/e2e/*.c tests/term/*.c \
            tests/bench/*.c))
-$(tools): $(O)/%: $(O)/%.o $(archives) $(O)/agent.a
+stress := $(patsubst %.c,$(O)/%,$(wildcard tests/e2e/stress_*.c))
+$(stress): $(O)/%: $(O)/%.o
+	$(call say,LINK,$@)$(CC) $(san) $(LDFLAGS) -o $@ $< -ldl -lpthread
+$(filter-out $(stress),$(tools)): $(O)/%: $(O)/%.o $(archives) $(O)/agent.a
 	$(call say,LINK,$@)$(CC) $(san) $(LDFLAGS) -o $@ $< \
 	    $(O)/agent.a $(link:%=$(O)/%.a) $(libs)
 
@@ -192,6 +196,10 @@ bench: all $(tools)
 	$(O)/tests/bench/requests_cost 64 0 20
 	$(O)/tests/bench/requests_cost 400 20000 20
 
+# Hours of attaching in minutes: what `make test` does 50 times, 1000 times.
+soak: all $(tools)
+	$(Q)O=$(O) tests/soak/soak.py $(SOAK)
+
 deps: deps-test
 deps-build deps-test: deps-%: ; $(Q)O=$(O) tools/deps.sh $*
 
@@ -218,7 +226,7 @@ uninstall:
 clean:
 	rm -rf build
 
-.PHONY: all unit san clang fuzz fuzz-programs test bench deps deps-build deps-test \
+.PHONY: all unit san clang fuzz fuzz-programs test bench soak deps deps-build deps-test \
 	docs demo install uninstall clean
 .DELETE_ON_ERROR:
 .SECONDARY:

@@ -18,7 +18,9 @@ build_packages="gcc make pkg-config libc6-dev clang llvm libbpf-dev libelf-dev
 	libjansson-dev libmicrohttpd-dev libevent-dev libcurl4-openssl-dev"
 test_packages="libcmocka-dev tmux cppcheck clang-format-14 perl curl iproute2
 	procps util-linux git binutils python3 python3-pip python3-fastapi
-	python3-uvicorn python3-uvloop python3-httptools"
+	python3-uvicorn python3-uvloop python3-httptools musl-tools libjemalloc2
+	strace valgrind gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+	qemu-user-static"
 
 have() { dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null |
 	grep -qx installed; }
