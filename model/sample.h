@@ -40,12 +40,26 @@ struct sample_rows { /* over sampled cells, real rows only */
 	double padded_rows;
 };
 
+/*
+ * How sampled decode steps differ: the layers of a step share its tokens, so a
+ * step is the unit of sampling error.  Sums over steps; u, f, r are a step's
+ * means per layer, U and F1 its sums over the sampled layers.
+ */
+struct sample_clusters {
+	double steps;
+	double rows, rows_squared;     /* r, r^2 */
+	double active, active_squared; /* u, u^2 */
+	double cell_rows_squared;      /* r^2 times the layers sampled */
+	double uu, uf, ff;             /* U^2, U F1, F1^2 */
+};
+
 struct sample_layer {
 	double steps;                   /* steps the times below cover */
 	double group_ns[SAMPLE_GROUPS]; /* of the MoE block, by group */
 	double block_ns;   /* union over the block, anchor to reduction */
 	double before_ns;  /* union over what leads up to it: attention */
 	double dram_bytes; /* NAN: not attributed */
+	double slowest_ns; /* expert kernels of the slowest rank; 0 unknown */
 	struct sample_rows rows;
 	char backend[24]; /* name of the class that does its expert GEMMs */
 };
@@ -66,6 +80,9 @@ struct sample_window {  /* kernel records since the last interval */
 	double group_ns[SAMPLE_GROUPS]; /* decode steps */
 	struct sample_rows rows;        /* decode, all layers */
 	struct sample_rows prefill_rows;
+	struct sample_clusters clusters; /* decode */
+	double ranks; /* that the means below and above are of; 0 unknown */
+	double rank_rows_max, rank_active_max; /* fullest rank's sums */
 	double cells_rejected, cells_lost, bad_steps, kernels;
 	unsigned n_layers;
 	struct sample_layer layers[SAMPLE_LAYERS_MAX];
@@ -106,6 +123,9 @@ struct sample {
 	bool have_scrape;
 	double running, queued;    /* NAN: not exported */
 	double d_generated_tokens; /* in the interval; NAN unknown */
+	/* tokens whose KV the running requests hold, and room for them in all;
+	 * 0 or NAN unknown */
+	double kv_tokens, kv_capacity_tokens;
 	double scrape_age_s;
 
 	double gpus; /* GPUs that hold the model, >= 1 */

@@ -56,9 +56,8 @@ static double stirling_tail(double x)
 	return (1.0 / 12 - y * (1.0 / 360 - y * (1.0 / 1260 - y / 1680))) / x;
 }
 
-/* ln Gamma(x + n) - ln Gamma(x); the plain difference would lose all digits
- * for large x. */
-static double ln_rise(double x, double n)
+/* The plain difference would lose all digits for large x. */
+double valley_ln_rise(double x, double n)
 {
 	int sign;
 
@@ -77,7 +76,8 @@ double valley_skewed_active(double e, double k, double a, double b)
 	if (a >= VALLEY_SKEW_UNIFORM || k >= e)
 		return valley_active(e, k, b);
 	beta = a * (e / k - 1);
-	return -e * expm1(ln_rise(beta, b) - ln_rise(a + beta, b));
+	return -e *
+	       expm1(valley_ln_rise(beta, b) - valley_ln_rise(a + beta, b));
 }
 
 double valley_skewed_single(double e, double k, double a, double b)
@@ -89,7 +89,8 @@ double valley_skewed_single(double e, double k, double a, double b)
 	if (a >= VALLEY_SKEW_UNIFORM || k >= e || b <= 1)
 		return valley_single(e, k, b);
 	beta = a * (e / k - 1);
-	single = e * b * a * exp(ln_rise(beta, b - 1) - ln_rise(a + beta, b));
+	single = e * b * a *
+		 exp(valley_ln_rise(beta, b - 1) - valley_ln_rise(a + beta, b));
 	active = valley_skewed_active(e, k, a, b);
 	return single < active ? single : active;
 }

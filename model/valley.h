@@ -48,6 +48,9 @@ double valley_peak(double e, double k);
 double valley_skewed_active(double e, double k, double a, double b);
 double valley_skewed_single(double e, double k, double a, double b);
 
+/* ln Gamma(x + n) - ln Gamma(x), x > 0 and x + n > 0. */
+double valley_ln_rise(double x, double n);
+
 /* The skew with which U(b) is the measured mean `active`, in
  * VALLEY_SKEW_MIN..VALLEY_SKEW_UNIFORM. */
 double valley_skew(double e, double k, double b, double active);

@@ -1,0 +1,82 @@
+/*
+ * whatif.h - what another batch, layout or GPU would do to this server
+ *
+ *	T(B) = t0 + max(L w U(B) I / BW, 2 routed weights B / F)
+ *		  + max(D / BW, 2 dense weights B / F) + KV bytes / BW
+ *	tokens/s = B / T;   $/Mtok = GPUs x price / 3600 / (tokens/s) x 10^6
+ *
+ * U(B) is that of the measured traffic (traffic.h), t0 and BW are calibrated
+ * (calibrate.h), F is ECONOMICS_FLOPS_ACHIEVED of the data sheet.  BW, F are of
+ * all GPUs; D counts once for each copy of the dense weights.  I is the chance
+ * imbalance of ep ranks (balance.h).  KV bytes grow with B at the present length
+ * of contexts.  On another GPU BW and F scale with its data sheet, t0 stays.
+ *
+ * Intervals hold in nine of ten cases as far as U and BW go.  Not in them:
+ * communication (t0 stays what it is), kernels that change with the size,
+ * captured sizes.  A point beyond what the data carry is computed, but says so.
+ */
+#ifndef MOETOP_MODEL_WHATIF_H
+#define MOETOP_MODEL_WHATIF_H
+
+#include "model/arch.h"
+#include "model/calibrate.h"
+#include "model/economics.h"
+#include "model/hw.h"
+#include "model/traffic.h"
+#include "model/value.h"
+
+/* The deployment as it is.  Plain memory, no pointers; valid false: unknown. */
+struct whatif {
+	bool valid;
+	struct arch arch;
+	struct traffic traffic;
+	struct calibration calibration;
+	double gpu_bw, gpu_flops; /* one GPU, data sheet; flops 0 unknown */
+	double gpus, tp, ep;      /* tp GPUs share one copy of the dense part */
+	double batch;             /* B now */
+	double step_s;            /* measured or modelled */
+	double kv_bytes;          /* of a step now; 0: not known, left out */
+	double kv_capacity_bytes; /* room for them on one replica; 0 unknown */
+	double usd_per_gpu_hour;  /* 0 unknown */
+	enum value_source source; /* the weakest of what is in here */
+};
+
+/* Fields of 0 stay as they are. */
+struct whatif_change {
+	double batch;          /* tokens per step of one replica */
+	double replicas;       /* N like this one become one of N times batch */
+	double gpus, tp, ep;   /* gpus 0 and tp given: gpus follow tp */
+	const struct gpu *gpu; /* borrowed for the call */
+};
+
+enum whatif_limit {
+	WHATIF_WITHIN,
+	WHATIF_BATCH,   /* further than TRAFFIC_REACH from what was measured */
+	WHATIF_ROUTING, /* no rows and no U were ever measured */
+	WHATIF_MEMORY,  /* the KV cache would not fit */
+	WHATIF_SHAPE,   /* the layout is impossible: nothing is computed */
+};
+
+/* NAN: not known.  _low and _high around the value. */
+struct whatif_point {
+	double batch, gpus;
+	double active, active_low, active_high; /* U per layer */
+	double single_row_ratio;
+	double step_s, step_s_low, step_s_high;
+	double tokens_per_s, tokens_per_s_low, tokens_per_s_high;
+	double usd_per_mtok, usd_per_mtok_low, usd_per_mtok_high;
+	double cost_ratio, cost_ratio_low, cost_ratio_high; /* GPU seconds per
+				* token, over now: of N replicas together */
+	struct step_shares shares; /* gain: eta there */
+	enum whatif_limit limit;
+};
+
+/* False: w is not valid or the batch is senseless (<= 0, > 1e7); *out is all
+ * NAN. */
+bool whatif_at(const struct whatif *w, const struct whatif_change *c,
+	       struct whatif_point *out);
+
+/* "", "batch", "routing", "memory", "shape". */
+const char *whatif_limit_name(enum whatif_limit l);
+
+#endif
