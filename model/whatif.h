@@ -18,6 +18,8 @@
 #ifndef MOETOP_MODEL_WHATIF_H
 #define MOETOP_MODEL_WHATIF_H
 
+#include <stdbool.h>
+
 #include "model/arch.h"
 #include "model/calibrate.h"
 #include "model/economics.h"
@@ -47,6 +49,7 @@ struct whatif_change {
 	double replicas;       /* N like this one become one of N times batch */
 	double gpus, tp, ep;   /* gpus 0 and tp given: gpus follow tp */
 	const struct gpu *gpu; /* borrowed for the call */
+	double usd_per_gpu_hour; /* of that GPU; else its price is unknown */
 };
 
 enum whatif_limit {

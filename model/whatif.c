@@ -1,0 +1,237 @@
+#include "model/whatif.h"
+#include "model/balance.h"
+
+#include <math.h>
+#include <stddef.h>
+
+#define BATCH_MAX 1e7
+
+/* Where a step runs. */
+struct layout {
+	double gpus, tp, ep;
+	double gpu_bw, gpu_flops;
+	double usd_per_gpu_hour; /* 0 unknown */
+};
+
+static struct layout layout_now(const struct whatif *w)
+{
+	return (struct layout){ .gpus = w->gpus,
+				.tp = w->tp,
+				.ep = w->ep,
+				.gpu_bw = w->gpu_bw,
+				.gpu_flops = w->gpu_flops,
+				.usd_per_gpu_hour = w->usd_per_gpu_hour };
+}
+
+/* False when ranks would not come out even. */
+static bool layout_changed(const struct whatif *w,
+			   const struct whatif_change *c, struct layout *l)
+{
+	*l = layout_now(w);
+	if (c->tp > 0) {
+		l->gpus = w->gpus * c->tp / w->tp;
+		l->tp = c->tp;
+	}
+	if (c->gpus > 0) {
+		l->gpus = c->gpus;
+		/* the same number of copies, unless told */
+		if (!(c->tp > 0))
+			l->tp = w->tp * c->gpus / w->gpus;
+	}
+	if (c->ep > 0)
+		l->ep = c->ep;
+	else if (l->gpus != w->gpus && w->ep > 1)
+		l->ep = w->ep * l->gpus / w->gpus;
+	if (c->gpu) {
+		l->gpu_bw = c->gpu->bw;
+		l->gpu_flops = gpu_flops(c->gpu, w->arch.compute);
+		l->usd_per_gpu_hour = c->usd_per_gpu_hour;
+	}
+	return l->gpus >= 1 && l->tp >= 1 && l->ep >= 1 &&
+	       fmod(l->gpus, 1) == 0 && fmod(l->gpus, l->tp) == 0 &&
+	       fmod(l->gpus, l->ep) == 0 && l->ep <= w->arch.experts;
+}
+
+/* bw: what reads reach now, on all GPUs of now. */
+static struct machine machine_of(const struct whatif *w, const struct layout *l,
+				 double bw)
+{
+	double reached = bw / (w->gpus * w->gpu_bw);
+	struct machine m = { .bw = l->gpus * l->gpu_bw,
+			     .flops = l->gpus * l->gpu_flops };
+
+	m.bw_achieved = reached * m.bw;
+	m.flops_achieved = ECONOMICS_FLOPS_ACHIEVED * m.flops;
+	return m;
+}
+
+/* The slowest rank's share of the experts stands for all of them. */
+static void cost_of(const struct whatif *w, const struct layout *l, double b,
+		    double active, struct step_cost *cost)
+{
+	double kv = w->batch > 0 ? w->kv_bytes * b / w->batch : 0;
+	struct balance uneven;
+
+	economics_cost(&w->arch, b, active, kv, cost);
+	cost->dense_bytes *= l->gpus / l->tp;
+	balance_expected(&w->traffic, b, l->ep, &uneven);
+	cost->routed_bytes *= uneven.active;
+	cost->routed_flop *= uneven.rows;
+}
+
+static double model_seconds(const struct whatif *w, const struct layout *l,
+			    double bw, double b, double active)
+{
+	struct machine m = machine_of(w, l, bw);
+	struct step_cost cost;
+
+	cost_of(w, l, b, active, &cost);
+	return economics_step_seconds(&cost, &m);
+}
+
+/*
+ * The step at b, by way of the step of now: what that takes beyond the model is
+ * fixed; where the model is slower than what was measured, it is scaled.
+ */
+static double step_at(const struct whatif *w, const struct layout *l, double bw,
+		      double b, double active)
+{
+	struct layout now = layout_now(w);
+	double there = model_seconds(w, l, bw, b, active), here;
+
+	if (!(w->step_s > 0))
+		return w->calibration.fixed_s + there;
+	here = model_seconds(w, &now, bw, w->batch,
+			     traffic_active(&w->traffic, w->batch));
+	if (here > w->step_s)
+		return there * w->step_s / here;
+	return w->step_s - here + there;
+}
+
+static double hypot_positive(double a, double b)
+{
+	return hypot(fmax(a, 0), fmax(b, 0));
+}
+
+static void find_step(const struct whatif *w, const struct layout *l,
+		      struct whatif_point *p)
+{
+	const struct calibration *c = &w->calibration;
+	double t = step_at(w, l, c->bw, p->batch, p->active);
+	double more = step_at(w, l, c->bw, p->batch, p->active_high) - t;
+	double less = step_at(w, l, c->bw, p->batch, p->active_low) - t;
+	double slow = step_at(w, l, c->bw_low, p->batch, p->active) - t;
+	double fast = step_at(w, l, c->bw_high, p->batch, p->active) - t;
+
+	p->step_s = t;
+	p->step_s_high = t + hypot_positive(more, fmax(slow, fast));
+	p->step_s_low = t - hypot_positive(-less, -fmin(slow, fast));
+	p->step_s_low = fmax(p->step_s_low, 0.1 * t);
+}
+
+static void find_price(const struct whatif *w, const struct layout *l,
+		       struct whatif_point *p)
+{
+	double usd = l->usd_per_gpu_hour, now = w->gpus * w->step_s / w->batch;
+	double scale = l->gpus / p->batch;
+
+	p->tokens_per_s = p->batch / p->step_s;
+	p->tokens_per_s_low = p->batch / p->step_s_high;
+	p->tokens_per_s_high = p->batch / p->step_s_low;
+	if (usd > 0) {
+		p->usd_per_mtok =
+			economics_usd_per_mtok(l->gpus, usd, p->tokens_per_s);
+		p->usd_per_mtok_low = economics_usd_per_mtok(
+			l->gpus, usd, p->tokens_per_s_high);
+		p->usd_per_mtok_high = economics_usd_per_mtok(
+			l->gpus, usd, p->tokens_per_s_low);
+	}
+	if (now > 0) {
+		p->cost_ratio = scale * p->step_s / now;
+		p->cost_ratio_low = scale * p->step_s_low / now;
+		p->cost_ratio_high = scale * p->step_s_high / now;
+	}
+}
+
+static enum whatif_limit find_limit(const struct whatif *w,
+				    const struct layout *l, double b)
+{
+	if (!(w->traffic.batch > 0))
+		return WHATIF_ROUTING;
+	if (!traffic_reaches(&w->traffic, b))
+		return WHATIF_BATCH;
+	if (w->kv_capacity_bytes > 0 && l->gpus == w->gpus && w->batch > 0 &&
+	    w->kv_bytes * b / w->batch > w->kv_capacity_bytes)
+		return WHATIF_MEMORY;
+	return WHATIF_WITHIN;
+}
+
+static const struct whatif_point unknown = {
+	.batch = NAN,
+	.gpus = NAN,
+	.active = NAN,
+	.active_low = NAN,
+	.active_high = NAN,
+	.single_row_ratio = NAN,
+	.step_s = NAN,
+	.step_s_low = NAN,
+	.step_s_high = NAN,
+	.tokens_per_s = NAN,
+	.tokens_per_s_low = NAN,
+	.tokens_per_s_high = NAN,
+	.usd_per_mtok = NAN,
+	.usd_per_mtok_low = NAN,
+	.usd_per_mtok_high = NAN,
+	.cost_ratio = NAN,
+	.cost_ratio_low = NAN,
+	.cost_ratio_high = NAN,
+	.shares = { NAN, NAN, NAN, NAN },
+};
+
+bool whatif_at(const struct whatif *w, const struct whatif_change *c,
+	       struct whatif_point *out)
+{
+	double b = (c->batch > 0 ? c->batch : w->batch) *
+		   (c->replicas > 0 ? c->replicas : 1);
+	struct whatif_point p = unknown;
+	struct step_cost cost;
+	struct machine m;
+	struct layout l;
+
+	*out = unknown;
+	if (!w->valid || !(b > 0) || !(b <= BATCH_MAX))
+		return false;
+	p.batch = b;
+	if (!layout_changed(w, c, &l)) {
+		p.limit = WHATIF_SHAPE;
+		*out = p;
+		return true;
+	}
+	p.gpus = l.gpus;
+	p.active = traffic_active(&w->traffic, b);
+	traffic_bounds(&w->traffic, b, &p.active_low, &p.active_high);
+	p.single_row_ratio = traffic_single(&w->traffic, b) / p.active;
+	p.limit = find_limit(w, &l, b);
+	if (w->calibration.bw > 0) {
+		find_step(w, &l, &p);
+		find_price(w, &l, &p);
+		cost_of(w, &l, b, p.active, &cost);
+		m = machine_of(w, &l, w->calibration.bw);
+		if (!economics_shares(&cost, &m, p.single_row_ratio, p.step_s,
+				      0, &p.shares))
+			p.shares = unknown.shares;
+	}
+	*out = p;
+	return true;
+}
+
+const char *whatif_limit_name(enum whatif_limit l)
+{
+	static const char *const names[] = {
+		[WHATIF_WITHIN] = "",         [WHATIF_BATCH] = "batch",
+		[WHATIF_ROUTING] = "routing", [WHATIF_MEMORY] = "memory",
+		[WHATIF_SHAPE] = "shape",
+	};
+
+	return (unsigned)l <= WHATIF_SHAPE ? names[l] : "";
+}
