@@ -38,6 +38,7 @@ bool kernel_class_is_anchor(unsigned klass)
 	case CLASS_TOPK_SGL_GATE:
 	case CLASS_TOPK_FI_DSV3:
 	case CLASS_TOPK_TK:
+	case CLASS_TOPK_TORCH:
 	case CLASS_TOPK_OTHER:
 	case CLASS_ROUTE_TRTLLM:
 		return true;
