@@ -6,6 +6,7 @@
 #   make test       everything that CI runs
 #   make bench      what moetop costs, as docs/OVERHEAD.md states it
 #   make soak       1000 times attached and detached, 200 times killed; root
+#   make abi-check  cupti/abi_releases.def against NVIDIA's headers (network)
 #   make deps       install what is missing (apt, PyPI); no-op when it is there
 #   make install PREFIX=/usr/local        and    make uninstall
 #   make SAN=1 ...  with address and undefined-behaviour sanitizers
@@ -200,6 +201,10 @@ bench: all $(tools)
 soak: all $(tools)
 	$(Q)O=$(O) tests/soak/soak.py $(SOAK)
 
+# The table of CUPTI's releases against NVIDIA's headers, fetched once into
+# $(O)/abi (200 MB).  UPDATE=1 writes it.
+abi-check: ; $(Q)tools/abi/check.py $(if $(UPDATE),--update) $(O)/abi
+
 deps: deps-test
 deps-build deps-test: deps-%: ; $(Q)O=$(O) tools/deps.sh $*
 
@@ -227,7 +232,7 @@ clean:
 	rm -rf build
 
 .PHONY: all unit san clang fuzz fuzz-programs test bench soak deps deps-build deps-test \
-	docs demo install uninstall clean
+	abi-check docs demo install uninstall clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 -include $(shell find $(O) -name '*.d' 2>/dev/null)

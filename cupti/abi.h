@@ -1,11 +1,11 @@
 /*
  * abi.h - the part of CUDA's and CUPTI's binary interface that moetop uses
  *
- * Written by hand from the documented layouts so that moetop builds without a
- * CUDA toolkit and works with every CUPTI from 11.8 on: records are read by a
- * prefix that has been the same since Kernel5 (offsets 0..159), and always
- * stepped with cuptiActivityGetNextRecord.  tests/unit/cupti/test_cupti_abi.c
- * proves the numbers against the real headers where they are found.
+ * Written by hand so that moetop builds without a CUDA toolkit and works with
+ * every CUPTI from 11.8 on: records are read by a prefix that has been the same
+ * since Kernel5 (offsets 0..159), and always stepped with
+ * cuptiActivityGetNextRecord.  cupti/abi_releases.def holds what the headers of
+ * every release say; tests/unit/cupti/test_cupti_abi.c holds this file to it.
  */
 #ifndef MOETOP_CUPTI_ABI_H
 #define MOETOP_CUPTI_ABI_H
@@ -18,8 +18,8 @@
 enum {
 	CUPTI_OK = 0,
 	CUPTI_E_INVALID_PARAMETER = 1,
-	CUPTI_E_NOT_INITIALIZED = 15,
 	CUPTI_E_MAX_LIMIT_REACHED = 12,
+	CUPTI_E_NOT_INITIALIZED = 15,
 	CUPTI_E_NOT_SUPPORTED = 27,
 	CUPTI_E_INSUFFICIENT_PRIVILEGES = 35,
 	CUPTI_E_MULTIPLE_SUBSCRIBERS = 39,
@@ -231,6 +231,27 @@ struct cu_graph_launch_params { /* the same for cudaGraphLaunch */
 	void *stream;
 };
 
+/* CUpti_SubscriberParams, 40 bytes; the first 32 in 13.0 and 13.1. */
+struct cupti_subscriber_params {
+	size_t struct_size;
+	const char *name;
+	char *old_name; /* receives that of the client in the way */
+	size_t old_name_bytes;
+	uint8_t allow_multiple;
+	uint8_t pad[7];
+};
+
+#define CUPTI_NAME_BYTES 64u /* of a subscriber, with CUPTI's prefix */
+
+_Static_assert(offsetof(struct cupti_subscriber_params, allow_multiple) == 32,
+	       "abi");
+_Static_assert(sizeof(struct cupti_subscriber_params) == 40, "abi");
+
+/* CUpti_BufferCallbackRequestInfo and ...CompleteInfo: what moetop ignores. */
+struct cupti_buffer_info {
+	size_t struct_size;
+};
+
 typedef void (*cupti_callback)(void *userdata, int domain, uint32_t cbid,
 			       const void *data);
 typedef void (*cupti_buffer_requested)(uint8_t **buffer, size_t *bytes,
@@ -238,5 +259,11 @@ typedef void (*cupti_buffer_requested)(uint8_t **buffer, size_t *bytes,
 typedef void (*cupti_buffer_completed)(void *context, uint32_t stream,
 				       uint8_t *buffer, size_t bytes,
 				       size_t valid_bytes);
+typedef void (*cupti_buffer_requested_v2)(uint8_t **buffer, size_t *bytes,
+					  size_t *max_records,
+					  struct cupti_buffer_info *info);
+typedef void (*cupti_buffer_completed_v2)(uint8_t *buffer, size_t bytes,
+					  size_t valid_bytes,
+					  struct cupti_buffer_info *info);
 
 #endif

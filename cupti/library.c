@@ -21,6 +21,9 @@ struct symbol {
 #define CUPTI_SYM(member, symbol) SYM(cupti_api, member, .name = "cupti" symbol)
 #define CUPTI_OPT(member, symbol) \
 	SYM(cupti_api, member, .name = "cupti" symbol, .optional = true)
+#define CUPTI_V2(member, symbol)                                \
+	SYM(cupti_api, v2.member, .name = "cupti" symbol "_v2", \
+	    .optional = true)
 #define CUDA_SYM(member, symbol, ...) \
 	SYM(cuda_api, member, .name = "cu" symbol, __VA_ARGS__)
 #define CUDA_OPT(member, symbol) \
@@ -44,6 +47,16 @@ static const struct symbol cupti_symbols[] = {
 	CUPTI_OPT(graph_id, "GetGraphId"),
 	CUPTI_OPT(graph_exec_id, "GetGraphExecId"),
 	CUPTI_OPT(graph_node_id, "GetGraphNodeId"),
+	CUPTI_OPT(struct_size, "ActivityGetStructSize"),
+	CUPTI_OPT(enabled_kinds, "ActivityGetEnabledKinds"),
+	CUPTI_V2(subscribe, "Subscribe"),
+	CUPTI_V2(register_callbacks, "ActivityRegisterCallbacks"),
+	CUPTI_V2(enable, "ActivityEnable"),
+	CUPTI_V2(disable, "ActivityDisable"),
+	CUPTI_V2(next_record, "ActivityGetNextRecord"),
+	CUPTI_V2(dropped, "ActivityGetNumDroppedRecords"),
+	CUPTI_V2(set_attribute, "ActivitySetAttribute"),
+	CUPTI_V2(timestamp, "GetTimestamp"),
 };
 
 static const struct symbol cuda_symbols[] = {

@@ -15,6 +15,26 @@
 
 #include "cupti/abi.h"
 
+/* The calls of one subscriber among several, CUPTI 13.3; NULL before. */
+struct cupti_v2 {
+	int (*subscribe)(void **subscriber, cupti_callback cb, void *userdata,
+			 struct cupti_subscriber_params *params);
+	int (*register_callbacks)(void *subscriber,
+				  cupti_buffer_requested_v2 requested,
+				  cupti_buffer_completed_v2 completed);
+	int (*enable)(void *subscriber, int kind, void *config);
+	int (*disable)(void *subscriber, int kind, void *config);
+	int (*next_record)(void *subscriber, uint8_t *buffer,
+			   size_t valid_bytes, void **record);
+	int (*dropped)(void *subscriber, void *context, uint32_t stream,
+		       size_t *dropped);
+	int (*set_attribute)(void *subscriber, int attr, size_t *bytes,
+			     void *value);
+	int (*timestamp)(void *subscriber, uint64_t *ns);
+};
+
+/* Once subscribed (cupti/subscribe.h), the members of the first group act for
+ * that subscriber. */
 struct cupti_api {
 	int (*subscribe)(void **subscriber, cupti_callback cb, void *userdata);
 	int (*unsubscribe)(void *subscriber);
@@ -24,18 +44,26 @@ struct cupti_api {
 				  cupti_buffer_completed completed);
 	int (*enable)(int kind);
 	int (*disable)(int kind);
-	int (*flush_all)(uint32_t flag);
 	int (*next_record)(uint8_t *buffer, size_t valid_bytes, void **record);
 	int (*dropped)(void *context, uint32_t stream, size_t *dropped);
 	int (*set_attribute)(int attr, size_t *bytes, void *value);
 	int (*timestamp)(uint64_t *ns);
+
+	/* The same for every kind of client. */
+	int (*flush_all)(uint32_t flag);
 	int (*version)(uint32_t *version);
-	/* May be NULL. */
+	/* These may be NULL. */
 	int (*enable_domain)(uint32_t enable, void *subscriber, int domain);
 	int (*finalize)(void);
-	int (*graph_id)(void *graph, uint32_t *id);     /* may be NULL */
-	int (*graph_exec_id)(void *exec, uint32_t *id); /* may be NULL */
-	int (*graph_node_id)(void *node, uint64_t *id); /* may be NULL */
+	int (*graph_id)(void *graph, uint32_t *id);
+	int (*graph_exec_id)(void *exec, uint32_t *id); /* from 12.3 on */
+	int (*graph_node_id)(void *node, uint64_t *id);
+	/* From 13.2 on: the size of a record (version 0: as it is delivered),
+	 * and the kinds that any client (subscriber NULL) has enabled. */
+	int (*struct_size)(int kind, uint32_t version, size_t *bytes);
+	int (*enabled_kinds)(void *subscriber, int *kinds, uint32_t *bytes,
+			     uint32_t *count);
+	struct cupti_v2 v2;
 };
 
 /* The driver calls that moetop makes, never from a callback. */
@@ -73,6 +101,7 @@ enum {
 	CUDA_CAPTURE_RELAXED = 2,
 	CUDA_POINTER_MAPPED = 13,
 	CUDA_E_INVALID_VALUE = 1,
+	CUDA_E_NOT_INITIALIZED = 3,
 };
 
 /*
