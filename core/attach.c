@@ -83,6 +83,7 @@ static void settle(struct slot *s, const struct inject_report *r,
 	struct attach_status *t = &s->status;
 
 	t->tries++;
+	t->ended_ns = now_ns;
 	t->report = *r;
 	memcpy(t->ring, ring, sizeof(t->ring));
 	s->due_ns = now_ns + s->pause_ns;

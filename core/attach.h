@@ -31,7 +31,8 @@ enum attach_state {
 
 struct attach_status {
 	enum attach_state state;
-	unsigned tries; /* that have ended; 0: report and ring are empty */
+	unsigned tries;    /* that have ended; 0: what follows is empty */
+	uint64_t ended_ns; /* the last one did */
 	struct inject_report report; /* of the last one */
 	char ring[64]; /* "/proc/PID/fd/N" where there was one after it */
 };

@@ -197,7 +197,7 @@ static void describe_target(const struct collector *c, struct snapshot *out)
 	for (unsigned i = 0; i < t->n_ranks && i < SNAPSHOT_RANKS_MAX; i++)
 		to->ranks[to->n_ranks++] =
 			(struct snapshot_rank){ .pid = t->ranks[i].pid,
-						.rank = i,
+						.rank = t->ranks[i].number,
 						.agent = "absent",
 						.gpu_index = -1 };
 }

@@ -5,16 +5,17 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define BATCH 256u
 
 static const char *const states[AGENT_STATES] = {
-	[AGENT_ABSENT] = "absent",     [AGENT_STARTING] = "starting",
-	[AGENT_IDLE] = "idle",         [AGENT_WINDOW] = "window",
-	[AGENT_YIELDED] = "yielded",   [AGENT_DISABLED] = "disabled",
-	[AGENT_DETACHING] = "leaving", [AGENT_STUB] = "asleep",
+	[AGENT_ABSENT] = "absent",       [AGENT_STARTING] = "starting",
+	[AGENT_IDLE] = "idle",           [AGENT_WINDOW] = "window",
+	[AGENT_YIELDED] = "yielded",     [AGENT_DISABLED] = "disabled",
+	[AGENT_DETACHING] = "detaching", [AGENT_STUB] = "asleep",
 };
 
 static const char *const reasons[REASONS] = {
@@ -130,33 +131,78 @@ bool rank_alive(const struct rank *k, uint64_t now_ns)
 	return k->merge.last_ns && now_ns < k->merge.last_ns + RANK_SILENT_NS;
 }
 
+enum agent_state rank_state(const struct rank *k)
+{
+	enum agent_state own = ring_agent_state(&k->ring);
+
+	if (own != AGENT_ABSENT)
+		return own;
+	return k->merge.have_status ? k->merge.status.state : AGENT_STARTING;
+}
+
+static void describe_reason(const struct rank *k, struct snapshot_rank *out)
+{
+	const struct rec_status *s = &k->merge.status;
+	uint32_t reason = s->reason;
+
+	if (!reason || reason >= REASONS)
+		reason = atomic_load(&k->ring.h->state.reason);
+	if (reason >= REASONS)
+		reason = REASON_NONE;
+	if (reason == REASON_CUPTI_ERROR && s->reason == reason)
+		snprintf(out->reason, sizeof(out->reason), "%s %d",
+			 reasons[reason], s->detail);
+	else
+		snprintf(out->reason, sizeof(out->reason), "%s",
+			 reasons[reason]);
+}
+
+/* Asleep, or going there: no records are expected. */
+static bool quiet(enum agent_state s)
+{
+	return s == AGENT_STUB || s == AGENT_DETACHING;
+}
+
 void rank_describe(const struct rank *k, uint64_t now_ns,
 		   struct snapshot_rank *out)
 {
 	const struct rec_status *s = &k->merge.status;
+	enum agent_state state = rank_state(k);
 
 	out->pid = k->pid;
+	out->rank = k->number;
 	out->gpu_index = -1;
-	snprintf(out->agent, sizeof(out->agent), "starting");
+	snprintf(out->agent, sizeof(out->agent), "%s", states[state]);
+	if (state == AGENT_YIELDED || state == AGENT_DISABLED)
+		describe_reason(k, out);
 	if (k->merge.have_status) {
-		snprintf(out->agent, sizeof(out->agent), "%s",
-			 states[s->state]);
-		snprintf(out->reason, sizeof(out->reason), "%s",
-			 reasons[s->reason]);
 		snprintf(out->gpu, sizeof(out->gpu), "%s", s->device_name);
 		out->gpu_index = (int32_t)s->device;
 	}
-	if (s->reason == REASON_CUPTI_ERROR)
-		snprintf(out->reason, sizeof(out->reason), "%s %d",
-			 reasons[s->reason], s->detail);
-	if (now_ns > k->opened_ns + RANK_SILENT_NS && !rank_alive(k, now_ns)) {
+	if (!quiet(state) && now_ns > k->opened_ns + RANK_SILENT_NS &&
+	    !rank_alive(k, now_ns)) {
 		snprintf(out->agent, sizeof(out->agent), "silent");
 		snprintf(out->reason, sizeof(out->reason),
 			 "its thread wrote nothing for 3 s");
 	}
 }
 
-void rank_close(struct rank *k)
+pid_t rank_reader(const char *path)
 {
-	ring_close(&k->ring, false);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct ring_header *h = malloc(sizeof(*h));
+	pid_t pid = 0;
+
+	if (fd >= 0 && h && pread(fd, h, sizeof(*h), 0) == sizeof(*h) &&
+	    h->magic == RING_MAGIC && h->version == RING_VERSION)
+		pid = (pid_t)h->control.collector_pid;
+	free(h);
+	if (fd >= 0)
+		close(fd);
+	return pid > 0 ? pid : 0;
+}
+
+void rank_close(struct rank *k, bool detach)
+{
+	ring_close(&k->ring, detach);
 }

@@ -24,7 +24,10 @@
 
 struct rank {
 	pid_t pid;
-	char path[64]; /* of the ring, in /proc */
+	uint64_t start_ticks; /* the opener's to set: which process, */
+	uint32_t number;      /* which rank, */
+	bool listed;          /* and whether the target knows the ring */
+	char path[64];        /* of the ring, in /proc */
 	struct ring_reader ring;
 	struct merge merge;
 	uint64_t opened_ns;
@@ -54,11 +57,19 @@ void rank_rates(struct rank *k);
 
 bool rank_alive(const struct rank *k, uint64_t now_ns);
 
+/* What the agent is: its own word in the ring's header, else its last record. */
+enum agent_state rank_state(const struct rank *k);
+
 /* pid, agent state, reason and GPU, for the views. */
 void rank_describe(const struct rank *k, uint64_t now_ns,
 		   struct snapshot_rank *out);
 
-/* Tell the agent that nobody reads, and unmap. */
-void rank_close(struct rank *k);
+/* The collector that reads the ring at path, as it calls itself in its own pid
+ * namespace; 0 when there is none or it is no ring. */
+pid_t rank_reader(const char *path);
+
+/* Tell the agent that nobody reads, and unmap.  detach: it goes to sleep, else
+ * it waits for the next one. */
+void rank_close(struct rank *k, bool detach);
 
 #endif

@@ -165,6 +165,8 @@ static void choose_sources(struct session *s)
 		.budget_ppm = (uint32_t)(set->budget * 1e4),
 		.rows_mode = (uint32_t)set->rows,
 		.counters = set->counters != COUNTERS_OFF,
+		.agent_path = set->agent,
+		.detach = true,
 		.nvml_path = s->config->nvml_path ? s->config->nvml_path
 						  : getenv("MOETOP_NVML"),
 	};

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "core/attach.h"
 #include "model/sample.h"
 #include "model/snapshot.h"
 #include "target/target.h"
@@ -26,13 +27,19 @@ _Static_assert(TIER_C + 1 == SNAPSHOT_TIERS, "all tiers are named");
  * a few facts that one of them learns and another needs.  One thread.
  */
 struct source_context {
-	uint32_t budget_ppm;   /* what the agent may cost */
-	uint32_t rows_mode;    /* ring_control.rows_mode */
-	bool counters;         /* read DRAM and tensor counters */
-	const char *nvml_path; /* NVML's library; NULL: the system's */
-	FILE *sampled_steps;   /* NULL: nobody wants them */
+	uint32_t budget_ppm;    /* what the agent may cost */
+	uint32_t rows_mode;     /* ring_control.rows_mode */
+	bool counters;          /* read DRAM and tensor counters */
+	const char *nvml_path;  /* NVML's library; NULL: the system's */
+	FILE *sampled_steps;    /* NULL: nobody wants them */
+	attach_fn *inject;      /* brings the agent in; NULL: nobody may */
+	const char *agent_path; /* of the agent; NULL: our own */
+	bool detach; /* agents are sent to sleep at the end, not left waiting */
 
-	uint32_t decoding;    /* streams being decoded; 0 unknown */
+	uint32_t decoding; /* streams being decoded; 0 unknown */
+	/* processes of the server that NVML sees on a GPU; 0: it sees none */
+	unsigned n_gpu_pids;
+	pid_t gpu_pids[TARGET_RANKS_MAX];
 	uint32_t window_wish; /* grows when somebody wants a kernel window */
 };
 

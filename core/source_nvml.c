@@ -176,13 +176,30 @@ static int nvml_source_fd(struct source *s)
 	return -1;
 }
 
-static bool in_tree(const struct target *t, const struct gpu_state *g)
+static bool in_tree(const struct target *t, pid_t pid)
 {
-	for (unsigned i = 0; i < g->n_pids; i++)
-		for (unsigned p = 0; p < t->n_pids; p++)
-			if ((pid_t)g->pids[i] == t->pids[p])
-				return true;
+	for (unsigned p = 0; p < t->n_pids; p++)
+		if (t->pids[p] == pid)
+			return true;
 	return false;
+}
+
+/* The target's processes on this GPU go to the context; false: there is none. */
+static bool take_pids(struct source *s, const struct gpu_state *g)
+{
+	struct source_context *x = s->context;
+	bool any = false;
+
+	for (unsigned i = 0; i < g->n_pids; i++) {
+		pid_t pid = (pid_t)g->pids[i];
+
+		if (!in_tree(s->target, pid))
+			continue;
+		any = true;
+		if (x->n_gpu_pids < TARGET_RANKS_MAX)
+			x->gpu_pids[x->n_gpu_pids++] = pid;
+	}
+	return any;
 }
 
 static int nvml_source_poll(struct source *s, uint64_t now_ns)
@@ -190,9 +207,9 @@ static int nvml_source_poll(struct source *s, uint64_t now_ns)
 	struct board *b = s->board;
 
 	pthread_mutex_lock(&b->lock);
-	s->n = 0;
+	s->n = s->context->n_gpu_pids = 0;
 	for (unsigned i = 0; i < b->n; i++)
-		if (in_tree(s->target, &b->gpus[i]))
+		if (take_pids(s, &b->gpus[i]))
 			s->gpus[s->n++] = b->gpus[i];
 	if (!s->n && b->n == 1)
 		s->gpus[s->n++] = b->gpus[0];
@@ -224,7 +241,8 @@ static void nvml_source_sample(struct source *s, struct sample *out)
 
 	if (!s->n)
 		return;
-	out->gpus = s->n;
+	if (out->gpus < s->n) /* a rank that ended will be back */
+		out->gpus = s->n;
 	if (isfinite(s->gpus[0].gpu.peak_bytes_per_second)) {
 		out->have_peak = true;
 		out->peak_bw = s->gpus[0].gpu.peak_bytes_per_second;
@@ -269,6 +287,23 @@ static void describe_counters(const struct source *s, struct snapshot *out)
 			    "run moetop in the host's pid namespace");
 }
 
+/* NVML's index, for a process that sees but one GPU calls it 0. */
+static void describe_ranks(const struct source *s, struct snapshot_target *t)
+{
+	for (unsigned r = 0; r < t->n_ranks; r++)
+		for (unsigned i = 0; i < s->n; i++)
+			for (unsigned p = 0; p < s->gpus[i].n_pids; p++) {
+				if ((int32_t)s->gpus[i].pids[p] !=
+				    t->ranks[r].pid)
+					continue;
+				t->ranks[r].gpu_index =
+					(int32_t)s->gpus[i].gpu.index;
+				snprintf(t->ranks[r].gpu,
+					 sizeof(t->ranks[r].gpu), "%.47s",
+					 s->gpus[i].gpu.name);
+			}
+}
+
 static void nvml_source_describe(struct source *s, struct snapshot *out)
 {
 	struct snapshot_target *t = &out->target;
@@ -276,6 +311,7 @@ static void nvml_source_describe(struct source *s, struct snapshot *out)
 	if (s->n) {
 		snprintf(t->gpu, sizeof(t->gpu), "%.47s", s->gpus[0].gpu.name);
 		t->n_gpus = s->n;
+		describe_ranks(s, t);
 	}
 	describe_counters(s, out);
 }
@@ -285,6 +321,7 @@ static void nvml_source_close(struct source *s)
 	if (!s)
 		return;
 	worker_stop(s->worker);
+	s->context->n_gpu_pids = 0;
 	free(s);
 }
 

@@ -123,6 +123,34 @@ static void put_gpus(struct text *t, const struct snapshot_target *g)
 	end(t, ']');
 }
 
+/* What the injection did, for a rank that this moetop has attached to. */
+static void put_attach(struct text *t, const struct snapshot_rank *r)
+{
+	if (!r->attached) {
+		put_string(t, "attach", NULL);
+		return;
+	}
+	key(t, "attach");
+	begin(t, '{');
+	put_count(t, "thread", (uint64_t)r->attach_thread);
+	put_count(t, "call", (uint64_t)r->attach_call);
+	put_count(t, "stops", r->attach_stops);
+	put_double(t, "pause_us", (double)r->attach_pause_ns / 1e3);
+	put_double(t, "load_ms", (double)r->attach_load_ns / 1e6);
+	end(t, '}');
+}
+
+static void put_rank(struct text *t, const struct snapshot_rank *r)
+{
+	begin(t, '{');
+	put_pid(t, r->pid);
+	put_count(t, "rank", r->rank);
+	put_string(t, "agent", r->agent);
+	put_string(t, "reason", r->reason);
+	put_attach(t, r);
+	end(t, '}');
+}
+
 static void put_target(struct text *t, const struct snapshot *s)
 {
 	const struct snapshot_target *g = &s->target;
@@ -139,13 +167,8 @@ static void put_target(struct text *t, const struct snapshot *s)
 	put_gpus(t, g);
 	key(t, "ranks");
 	begin(t, '[');
-	for (unsigned i = 0; i < g->n_ranks && i < SNAPSHOT_RANKS_MAX; i++) {
-		begin(t, '{');
-		put_pid(t, g->ranks[i].pid);
-		put_count(t, "rank", g->ranks[i].rank);
-		put_string(t, "agent", g->ranks[i].agent);
-		end(t, '}');
-	}
+	for (unsigned i = 0; i < g->n_ranks && i < SNAPSHOT_RANKS_MAX; i++)
+		put_rank(t, &g->ranks[i]);
 	end(t, ']');
 	put_known(t, "port", g->port);
 	put_string(t, "compute_type", s->compute_type);
@@ -331,6 +354,7 @@ static void put_health(struct text *t, const struct snapshot *s)
 	end(t, '}');
 	key(t, "target_gone");
 	text_printf(t, h->target_gone ? "true" : "false");
+	put_string(t, "message", h->message);
 	end(t, '}');
 }
 

@@ -100,7 +100,13 @@ static const struct row json_rows[] = {
 	    "GPUs in use: `index` (NVML's, or `null`), `name`" } },
 	{ { "`target.ranks[]`", "array",
 	    "processes that own a GPU: `pid`, `rank`, `agent` (state, see "
-	    "`health.agents`)" } },
+	    "`health.agents`), `reason` (why disabled or refused, or `null`), "
+	    "`attach`" } },
+	{ { "`target.ranks[].attach`", "object",
+	    "what loading the agent into the running process did; `null` where "
+	    "it was there before: `thread` that was borrowed, number of the "
+	    "system `call` it was in, ptrace `stops`, `pause_us` that the "
+	    "thread stood still, `load_ms` until the agent ran" } },
 	{ { "`target.port`", "integer", "HTTP port of the server" } },
 	{ { "`target.compute_type`", "string",
 	    "arithmetic whose dense peak `mfu_ratio` is a share of: `BF16`, "
@@ -166,9 +172,13 @@ static const struct row json_rows[] = {
 	{ { "`health.lost.bad_steps`", "integer",
 	    "steps whose kernels did not match the layers" } },
 	{ { "`health.agents[]`", "array",
-	    "one object per rank: `pid`, `rank`, `state` (`absent`, "
-	    "`starting`, `idle`, `window`, `yielded`, `disabled`, `detaching`, "
-	    "`stub`), `reason`" } },
+	    "one object per rank: `pid`, `rank`, `state`, `reason`. States: "
+	    "`absent` (no agent), `starting`, `idle` (counters only), `window` "
+	    "(kernel records on), `yielded` (another profiler is at work), "
+	    "`disabled`, `detaching`, `asleep` (a stub that a later moetop "
+	    "wakes), `silent` (it should write and does not), `refused` (no "
+	    "agent could be loaded or read), `gone` (the process has "
+	    "ended)" } },
 	{ { "`health.rows.method`", "string",
 	    "how rows per expert are read: `sampled`, `exact`, `inferred`, "
 	    "`off`" } },
@@ -181,6 +191,8 @@ static const struct row json_rows[] = {
 	    "windows of kernel records taken" } },
 	{ { "`health.target_gone`", "boolean",
 	    "the server has ended; the rest is its last state" } },
+	{ { "`health.message`", "string",
+	    "the newest event: what an attach did, an agent's warning" } },
 };
 
 static const char prometheus[] =

@@ -57,8 +57,18 @@ static const struct shape class_shape =
 
 #define R(kind, name) FIELD(kind, struct snapshot_rank, Moetop__Rank, name)
 static const struct field rank_fields[] = {
-	R(I32, pid),     R(U32, rank), R(TEXT, agent),
-	R(TEXT, reason), R(TEXT, gpu), R(I32, gpu_index),
+	R(I32, pid),
+	R(U32, rank),
+	R(TEXT, agent),
+	R(TEXT, reason),
+	R(TEXT, gpu),
+	R(I32, gpu_index),
+	R(BOOL, attached),
+	R(I32, attach_thread),
+	R(I32, attach_call),
+	R(U32, attach_stops),
+	R(U64, attach_pause_ns),
+	R(U64, attach_load_ns),
 };
 static const struct shape rank_shape =
 	SHAPE(rank, rank_fields, struct snapshot_rank);

@@ -94,9 +94,14 @@ struct snapshot_rank {
 	int32_t pid;
 	uint32_t rank;
 	char agent[24];  /* "idle", "window", "disabled", "absent", ... */
-	char reason[96]; /* why disabled, for people */
+	char reason[96]; /* why disabled or refused, for people */
 	char gpu[48];
 	int32_t gpu_index; /* -1 unknown */
+	/* of the injection, where this moetop brought the agent in */
+	bool attached;
+	int32_t attach_thread, attach_call; /* borrowed thread, its syscall */
+	uint32_t attach_stops;
+	uint64_t attach_pause_ns, attach_load_ns;
 };
 
 enum severity { SEVERITY_INFO, SEVERITY_NOTICE, SEVERITY_WARNING };

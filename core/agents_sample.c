@@ -1,0 +1,87 @@
+#include "core/agents.h"
+
+#include <math.h>
+
+const struct rank *agents_leader(const struct source *s)
+{
+	if (s->target->dp > 1)
+		return NULL;
+	for (unsigned i = 0; i < s->n; i++)
+		if (s->ranks[i]->merge.totals.cells)
+			return s->ranks[i];
+	return s->n ? s->ranks[0] : NULL;
+}
+
+/* The newest windows of the mean rank, or the ones before with windows = 0. */
+static void take_windows(struct source *s)
+{
+	bool all = s->target->dp > 1;
+	unsigned fresh = 0;
+
+	for (unsigned i = 0; i < s->n; i++)
+		fresh += s->ranks[i]->merge.closed.windows > 0;
+	if (!fresh) {
+		s->window.windows = 0;
+		return;
+	}
+	s->window = (struct sample_window){ 0 };
+	s->have_window = true;
+	for (unsigned i = 0; i < s->n; i++) {
+		struct sample_window *w = &s->ranks[i]->merge.closed;
+
+		if (!w->windows)
+			continue;
+		if (!all && s->window.windows > 0) {
+			/* the same steps and rows, seen once more */
+			w->step_s.n = w->rows_per_expert.n = 0;
+		}
+		merge_windows(&s->window, w);
+		merge_clear(&s->ranks[i]->merge);
+	}
+	merge_mean(&s->window, fresh);
+}
+
+static double larger(double a, double b)
+{
+	return isnan(a) || b > a ? b : a;
+}
+
+static void take_counters(struct source *s, struct sample *out)
+{
+	double decode = NAN, eager = NAN, padded = NAN, overhead = NAN;
+	double ns = out->interval_s * 1e9;
+
+	for (unsigned i = 0; i < s->n; i++) {
+		struct rank *k = s->ranks[i];
+		uint32_t ppm = k->merge.tick.overhead_ppm;
+
+		rank_rates(k);
+		if (!rank_alive(k, s->now_ns))
+			continue;
+		decode = larger(decode, k->decode_steps_per_ns);
+		eager = larger(eager, k->eager_steps_per_ns);
+		padded = larger(padded, k->padded_tokens_per_ns);
+		if (k->merge.have_tick && ppm != UINT32_MAX)
+			overhead = larger(overhead, ppm / 1e6);
+	}
+	out->overhead = overhead;
+	if (isnan(decode))
+		return;
+	out->have_agent = true;
+	out->d_decode_steps = decode * ns;
+	out->d_eager_steps = isnan(eager) ? 0 : eager * ns;
+	out->d_padded_tokens = isnan(padded) ? 0 : padded * ns;
+}
+
+void agents_sample(struct source *s, struct sample *out)
+{
+	take_counters(s, out);
+	take_windows(s);
+	out->have_window = s->have_window;
+	out->window = s->have_window ? &s->window : NULL;
+	out->expert_rows =
+		s->experts ? expert_rows_total(s->experts, s->now_ns) : NULL;
+	out->expert_rows_n = s->n_experts;
+	if (out->gpus < s->n + s->n_gone)
+		out->gpus = s->n + s->n_gone;
+}
