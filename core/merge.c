@@ -40,6 +40,20 @@ static void add_rows(struct sample_rows *to, const struct sample_rows *from)
 	to->padded_rows += from->padded_rows;
 }
 
+static void add_clusters(struct sample_clusters *to,
+			 const struct sample_clusters *from)
+{
+	to->steps += from->steps;
+	to->rows += from->rows;
+	to->rows_squared += from->rows_squared;
+	to->active += from->active;
+	to->active_squared += from->active_squared;
+	to->cell_rows_squared += from->cell_rows_squared;
+	to->uu += from->uu;
+	to->uf += from->uf;
+	to->ff += from->ff;
+}
+
 static void add_layer(struct sample_layer *to, const struct sample_layer *from)
 {
 	to->steps += from->steps;
@@ -97,7 +111,8 @@ static struct sample_class *find_class(struct sample_window *w,
 	return c;
 }
 
-void merge_windows(struct sample_window *to, const struct sample_window *from)
+static void add_window(struct sample_window *to,
+		       const struct sample_window *from)
 {
 	to->windows += from->windows;
 	to->wall_ns += from->wall_ns;
@@ -111,6 +126,7 @@ void merge_windows(struct sample_window *to, const struct sample_window *from)
 		to->group_ns[g] += from->group_ns[g];
 	add_rows(&to->rows, &from->rows);
 	add_rows(&to->prefill_rows, &from->prefill_rows);
+	add_clusters(&to->clusters, &from->clusters);
 	to->cells_rejected += from->cells_rejected;
 	to->cells_lost += from->cells_lost;
 	to->bad_steps += from->bad_steps;
@@ -131,6 +147,23 @@ void merge_windows(struct sample_window *to, const struct sample_window *from)
 		to->end_ns = from->end_ns;
 }
 
+static void keep_larger(double *to, double x)
+{
+	if (x > *to)
+		*to = x;
+}
+
+void merge_windows(struct sample_window *to, const struct sample_window *from)
+{
+	add_window(to, from);
+	to->ranks += 1;
+	keep_larger(&to->rank_rows_max, from->rows.rows);
+	keep_larger(&to->rank_active_max, from->rows.active);
+	for (unsigned l = 0; l < from->n_layers; l++)
+		keep_larger(&to->layers[l].slowest_ns,
+			    from->layers[l].group_ns[GROUP_EXPERT]);
+}
+
 static void scale_rows(struct sample_rows *r, double by)
 {
 	r->cells *= by;
@@ -142,6 +175,19 @@ static void scale_rows(struct sample_rows *r, double by)
 	r->max_rows *= by;
 	r->experts *= by;
 	r->padded_rows *= by;
+}
+
+static void scale_clusters(struct sample_clusters *c, double by)
+{
+	c->steps *= by;
+	c->rows *= by;
+	c->rows_squared *= by;
+	c->active *= by;
+	c->active_squared *= by;
+	c->cell_rows_squared *= by;
+	c->uu *= by;
+	c->uf *= by;
+	c->ff *= by;
 }
 
 static void scale_layer(struct sample_layer *l, double by)
@@ -179,6 +225,7 @@ void merge_mean(struct sample_window *w, unsigned n)
 		w->group_ns[g] *= by;
 	scale_rows(&w->rows, by);
 	scale_rows(&w->prefill_rows, by);
+	scale_clusters(&w->clusters, by);
 	w->cells_rejected *= by;
 	w->cells_lost *= by;
 	w->bad_steps *= by;
@@ -334,7 +381,7 @@ static int take_window(struct merge *m, const struct rec_window *r)
 	m->totals.cells_rejected += r->cells_rejected;
 	m->totals.cells_lost += r->cells_lost;
 	m->totals.bad_steps += r->bad_steps;
-	merge_windows(&m->closed, &m->part);
+	add_window(&m->closed, &m->part);
 	m->part = (struct sample_window){ 0 };
 	m->part_id = 0;
 	return 0;
@@ -380,13 +427,32 @@ static int check_experts(const struct rec_experts *r)
 	return 0;
 }
 
-static int check_step_rows(const struct rec_step_rows *r)
+static int take_step_rows(struct merge *m, const struct rec_step_rows *r)
 {
+	double rows = (double)r->rows, active = (double)r->active;
+	double single = (double)r->single, cells = r->cells;
+	struct sample_clusters step;
+
 	if (!r->window || r->phase >= PHASES || r->cells > LAYERS_MAX ||
 	    r->cells != __builtin_popcountll(r->layer_mask[0]) +
 				__builtin_popcountll(r->layer_mask[1]) ||
 	    r->active > r->rows || r->single > r->active)
 		return -EBADMSG;
+	open_part(m, r->window);
+	if (r->phase != PHASE_DECODE || !r->cells)
+		return 0;
+	step = (struct sample_clusters){
+		.steps = 1,
+		.rows = rows / cells,
+		.rows_squared = rows / cells * rows / cells,
+		.active = active / cells,
+		.active_squared = active / cells * active / cells,
+		.cell_rows_squared = rows * rows / cells,
+		.uu = active * active,
+		.uf = active * single,
+		.ff = single * single,
+	};
+	add_clusters(&m->part.clusters, &step);
 	return 0;
 }
 
@@ -409,7 +475,7 @@ static int take(struct merge *m, const struct record *r)
 	case REC_EXPERTS:
 		return check_experts(&r->experts);
 	case REC_STEP_ROWS:
-		return check_step_rows(&r->step_rows);
+		return take_step_rows(m, &r->step_rows);
 	case REC_TEXT:
 		return take_text(m, &r->text);
 	case REC_HIST:

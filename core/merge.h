@@ -5,8 +5,9 @@
  * trusted: an unknown type, a layer, class, phase or expert out of range is
  * counted in `refused` and skipped.
  *
- * A window's LAYER, ROWS and HIST records come before its WINDOW record, which
- * closes it.  Parts of a window whose WINDOW record was lost are dropped and counted.
+ * A window's LAYER, ROWS, STEP_ROWS and HIST records come before its WINDOW
+ * record, which closes it.  Parts of a window whose WINDOW record was lost are
+ * dropped and counted.
  */
 #ifndef MOETOP_CORE_MERGE_H
 #define MOETOP_CORE_MERGE_H
@@ -44,8 +45,8 @@ struct merge {
 void merge_init(struct merge *m);
 
 /*
- * Take in one record of types STATUS, TICK, WINDOW, LAYER, ROWS, HIST and TEXT;
- * EXPERTS and STEP_ROWS are checked only.  0, or -EBADMSG for a record that
+ * Take in one record of types STATUS, TICK, WINDOW, LAYER, ROWS, STEP_ROWS, HIST
+ * and TEXT; EXPERTS is checked only.  0, or -EBADMSG for a record that
  * makes no sense.
  */
 int merge_record(struct merge *m, const struct record *r);
@@ -54,9 +55,9 @@ int merge_record(struct merge *m, const struct record *r);
 void merge_clear(struct merge *m);
 
 /*
- * Add the sums of `from` to those of `to`: another window of the same rank, or
- * the same windows of another rank.  Everything is added, steps and wall time
- * too, so that a ratio of sums becomes the mean over windows and ranks.
+ * Add the sums of `from`, one more rank, to those of `to`.  Everything is added,
+ * steps and wall time too, so that a ratio of sums becomes the mean over windows
+ * and ranks; what a rank has most of is kept beside them.
  */
 void merge_windows(struct sample_window *to, const struct sample_window *from);
 

@@ -225,6 +225,54 @@ static void ranks_add_so_that_ratios_stay(void **state)
 	assert_string_equal(sum.layers[0].backend, "gemm.grouped_tri");
 }
 
+/* The slowest and the fullest rank stand beside the sums. */
+static void ranks_show_what_one_has_most_of(void **state)
+{
+	struct sample_window sum = { 0 };
+	struct record more = rows(2, 0);
+
+	(void)state;
+	give(rows(1, 0));
+	give(layer(1, 0, CLASS_GEMM_GROUPED_TRI, 100));
+	give(window(1));
+	merge_windows(&sum, &m.closed);
+	merge_clear(&m);
+	more.rows.rows += 5;
+	give(more);
+	give(layer(2, 0, CLASS_GEMM_GROUPED_TRI, 300));
+	give(window(2));
+	merge_windows(&sum, &m.closed);
+	merge_mean(&sum, 2);
+	assert_true(sum.ranks == 2);
+	assert_true(sum.rank_rows_max == (double)more.rows.rows);
+	assert_true(sum.layers[0].slowest_ns == 300);
+	assert_true(sum.layers[0].group_ns[GROUP_EXPERT] == 200);
+}
+
+/* A step is the unit of sampling error, whatever its number of layers. */
+static void steps_are_clusters(void **state)
+{
+	struct record s = { .type = REC_STEP_ROWS,
+			    .step_rows = { .window = 1,
+					   .cells = 2,
+					   .layer_mask = { 3 },
+					   .rows = 16,
+					   .active = 12,
+					   .single = 8 } };
+	const struct sample_clusters *c = &m.closed.clusters;
+
+	(void)state;
+	give(rows(1, 0));
+	give(s);
+	s.step_rows.phase = PHASE_PREFILL;
+	give(s);
+	give(window(1));
+	assert_true(c->steps == 1 && c->rows == 8 && c->rows_squared == 64);
+	assert_true(c->active == 6 && c->active_squared == 36);
+	assert_true(c->cell_rows_squared == 128);
+	assert_true(c->uu == 144 && c->uf == 96 && c->ff == 64);
+}
+
 static void a_longer_rank_brings_its_layers(void **state)
 {
 	struct sample_window sum = { 0 };
@@ -449,6 +497,8 @@ int main(void)
 		TEST(windows_add_up_until_they_are_taken),
 		TEST(parts_of_a_window_that_never_closed_are_dropped),
 		TEST(ranks_add_so_that_ratios_stay),
+		TEST(ranks_show_what_one_has_most_of),
+		TEST(steps_are_clusters),
 		TEST(a_longer_rank_brings_its_layers),
 		TEST(layers_out_of_range_are_refused),
 		TEST(rows_that_no_histogram_has_are_refused),
