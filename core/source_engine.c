@@ -198,6 +198,8 @@ static void engine_sample(struct source *s, struct sample *out)
 	out->have_scrape = true;
 	out->running = s->scrape.running;
 	out->queued = s->scrape.waiting;
+	out->kv_tokens = s->scrape.kv_tokens;
+	out->kv_capacity_tokens = s->scrape.kv_capacity_tokens;
 	out->d_generated_tokens = s->tokens_per_ns * out->interval_s * 1e9;
 	out->scrape_age_s = (double)(s->now_ns - s->scraped_ns) / 1e9;
 }

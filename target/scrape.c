@@ -11,7 +11,16 @@
 #define SERIES_MAX 512u
 #define NUMBER_BYTES 64u
 
-enum field { RUNNING, WAITING, TOKENS, FIELDS };
+enum field {
+	RUNNING,
+	WAITING,
+	TOKENS,
+	KV_SHARE, /* of the cache in use */
+	KV_ROOM,  /* tokens that it has room for */
+	KV_USED,  /* tokens in it */
+	KV_READ,  /* tokens that a decode step reads */
+	FIELDS
+};
 
 static const struct metric_name {
 	const char *engine, *name;
@@ -20,9 +29,16 @@ static const struct metric_name {
 	{ "vllm", "num_requests_running", RUNNING },
 	{ "vllm", "num_requests_waiting", WAITING },
 	{ "vllm", "generation_tokens_total", TOKENS },
+	{ "vllm", "kv_cache_usage_perc", KV_SHARE },
+	{ "vllm", "gpu_cache_usage_perc", KV_SHARE },
+	{ "vllm", "cache_config_info", KV_ROOM },
 	{ "sglang", "num_running_reqs", RUNNING },
 	{ "sglang", "num_queue_reqs", WAITING },
 	{ "sglang", "generation_tokens_total", TOKENS },
+	{ "sglang", "token_usage", KV_SHARE },
+	{ "sglang", "max_total_num_tokens", KV_ROOM },
+	{ "sglang", "num_used_tokens", KV_USED },
+	{ "sglang", "decode_sum_seq_lens", KV_READ },
 };
 
 /* Labels that tell engines of one server apart: their gauges are added. */
@@ -61,6 +77,7 @@ struct labels {
 	uint64_t rest; /* hash of all but the copies and the priority */
 	uint64_t priority;
 	bool has_priority;
+	double blocks, block_tokens; /* of the KV cache; 0 not said */
 };
 
 static bool span_is(struct span s, const char *word)
@@ -122,6 +139,19 @@ static bool take_quoted(struct span *s, struct span *out)
 	return true;
 }
 
+/* A whole number of 1 to 10^12; else 0. */
+static double span_count(struct span s)
+{
+	double n = 0;
+
+	for (; s.p < s.end; s.p++) {
+		if (*s.p < '0' || *s.p > '9' || n > 1e11)
+			return 0;
+		n = 10 * n + (*s.p - '0');
+	}
+	return n;
+}
+
 static void labels_add(struct labels *l, struct span name, struct span value)
 {
 	uint64_t h = hash_span(hash_span(0xcbf29ce484222325ull, name), value);
@@ -131,6 +161,10 @@ static void labels_add(struct labels *l, struct span name, struct span value)
 		l->priority = h;
 		return;
 	}
+	if (span_is(name, "num_gpu_blocks"))
+		l->blocks = span_count(value);
+	if (span_is(name, "block_size"))
+		l->block_tokens = span_count(value);
 	if (span_in(name, copy_labels,
 		    sizeof(copy_labels) / sizeof(copy_labels[0])))
 		return;
@@ -241,6 +275,11 @@ static void take_line(struct totals *t, struct span line, locale_t c)
 	if (!take_labels(&line, &l) || !take_number(&line, c, &value))
 		return;
 	t->engine = m->engine;
+	/* vLLM says it by the labels of a metric that is always 1 */
+	if (m->field == KV_ROOM && l.blocks * l.block_tokens > 0)
+		value *= l.blocks * l.block_tokens;
+	else if (m->field == KV_ROOM && !strcmp(m->engine, "vllm"))
+		return;
 	key = m->field == TOKENS ? l.rest : l.part;
 	if (l.has_priority)
 		total_add(&t->split[m->field], key + l.priority, value);
@@ -258,6 +297,26 @@ static double totals_sum(const struct totals *t, enum field f)
 	for (unsigned i = 0; i < from->n; i++)
 		sum += from->series[i].value;
 	return sum;
+}
+
+/* Of what decode steps read, of what is in the cache, or of the share of it that
+ * is in use, the first that is known. */
+static void find_kv(const struct totals *t, struct scrape *s)
+{
+	double share = totals_sum(t, KV_SHARE), used = totals_sum(t, KV_USED);
+	const struct total *shares = t->whole[KV_SHARE].n ? &t->whole[KV_SHARE]
+							  : &t->split[KV_SHARE];
+
+	if (shares->n)
+		share /= shares->n;
+	s->kv_capacity_tokens = totals_sum(t, KV_ROOM);
+	if (isnan(s->kv_capacity_tokens) && used > 0 && share > 0)
+		s->kv_capacity_tokens = used / share;
+	s->kv_tokens = totals_sum(t, KV_READ);
+	if (!(s->kv_tokens > 0))
+		s->kv_tokens = used;
+	if (isnan(s->kv_tokens) && share <= 1)
+		s->kv_tokens = share * s->kv_capacity_tokens;
 }
 
 static void take_text(struct totals *t, const char *text, size_t bytes)
@@ -294,6 +353,7 @@ int scrape_parse(const char *text, size_t bytes, struct scrape *out)
 	s.running = totals_sum(t, RUNNING);
 	s.waiting = totals_sum(t, WAITING);
 	s.generation_tokens_total = totals_sum(t, TOKENS);
+	find_kv(t, &s);
 	if (t->engine && !(isnan(s.running) && isnan(s.waiting) &&
 			   isnan(s.generation_tokens_total))) {
 		strncpy(s.engine, t->engine, sizeof(s.engine) - 1);

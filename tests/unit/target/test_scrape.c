@@ -133,6 +133,58 @@ static void counters_are_added_over_all_labels(void **state)
 	same(s.generation_tokens_total, 1024);
 }
 
+static void kv_cache_of_vllm(void **state)
+{
+	const char *const blocks =
+		"vllm:num_requests_running{engine=\"0\"} 3\n"
+		"vllm:num_requests_running{engine=\"1\"} 3\n"
+		"vllm:cache_config_info{block_size=\"16\",engine=\"0\","
+		"cache_dtype=\"auto\",num_gpu_blocks=\"1000\"} 1.0\n"
+		"vllm:cache_config_info{block_size=\"16\",engine=\"1\","
+		"cache_dtype=\"auto\",num_gpu_blocks=\"1000\"} 1.0\n"
+		"vllm:kv_cache_usage_perc{engine=\"0\"} 0.25\n"
+		"vllm:kv_cache_usage_perc{engine=\"1\"} 0.75\n";
+	struct scrape s;
+
+	(void)state;
+	assert_int_equal(parse(blocks, &s), 0);
+	same(s.kv_capacity_tokens, 32000);
+	same(s.kv_tokens, 16000);
+	/* the older name; a share alone says nothing in tokens */
+	assert_int_equal(parse("vllm:num_requests_running 1\n"
+			       "vllm:gpu_cache_usage_perc 0.5\n"
+			       "vllm:cache_config_info{block_size=\"None\","
+			       "num_gpu_blocks=\"9\"} 1\n",
+			       &s),
+			 0);
+	same(s.kv_tokens, NAN);
+	same(s.kv_capacity_tokens, NAN);
+}
+
+static void kv_cache_of_sglang(void **state)
+{
+	struct scrape s;
+
+	(void)state;
+	assert_int_equal(parse("sglang:num_running_reqs{tp_rank=\"0\"} 8\n"
+			       "sglang:num_used_tokens{tp_rank=\"0\"} 3000\n"
+			       "sglang:num_used_tokens{tp_rank=\"1\"} 3000\n"
+			       "sglang:token_usage{tp_rank=\"0\"} 0.25\n"
+			       "sglang:token_usage{tp_rank=\"1\"} 0.25\n",
+			       &s),
+			 0);
+	same(s.kv_tokens, 3000);
+	same(s.kv_capacity_tokens, 12000);
+	assert_int_equal(parse("sglang:num_running_reqs 8\n"
+			       "sglang:num_used_tokens 3000\n"
+			       "sglang:max_total_num_tokens 40000\n"
+			       "sglang:decode_sum_seq_lens 2500\n",
+			       &s),
+			 0);
+	same(s.kv_tokens, 2500); /* what steps read, not what is held */
+	same(s.kv_capacity_tokens, 40000);
+}
+
 static void odd_but_legal_lines(void **state)
 {
 	struct scrape s;
@@ -223,6 +275,8 @@ int main(void)
 		cmocka_unit_test(data_parallel_ranks_are_added),
 		cmocka_unit_test(priorities_are_added_without_a_total),
 		cmocka_unit_test(counters_are_added_over_all_labels),
+		cmocka_unit_test(kv_cache_of_vllm),
+		cmocka_unit_test(kv_cache_of_sglang),
 		cmocka_unit_test(odd_but_legal_lines),
 		cmocka_unit_test(nonsense_is_skipped),
 		cmocka_unit_test(too_many_series_are_unknown_not_a_part),
