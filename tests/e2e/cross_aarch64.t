@@ -1,0 +1,63 @@
+#!/bin/sh
+# cross_aarch64.t - the agent, the injector and what they use, built for 64-bit
+# Arm without a warning; the injector's code for that processor at work in qemu.
+cd "$(dirname "$0")/../.." || exit 1
+T=$(mktemp -d) || exit 1
+trap 'rm -rf "$T"' EXIT
+CC=aarch64-linux-gnu-gcc
+n=0 bad=0
+t() {
+	n=$((n + 1)) name=$1; shift
+	if out=$("$@" 2>&1); then
+		echo "ok $n - $name"
+	else
+		echo "not ok $n - $name"; bad=1
+		printf '%s\n' "$out" | head -60 | sed 's/^/# /'
+	fi
+}
+command -v $CC >/dev/null && command -v qemu-aarch64-static >/dev/null || {
+	echo "1..0 # SKIP no compiler for aarch64, or no qemu-aarch64-static"
+	exit 0
+}
+
+# Headers of libraries that are the same for every machine.
+mkdir "$T/include"
+for h in jansson.h jansson_config.h; do
+	for d in /usr/include /usr/include/*-linux-gnu; do
+		[ ! -e "$d/$h" ] || ln -sf "$d/$h" "$T/include/$h"
+	done
+done
+flags="-std=gnu11 -D_GNU_SOURCE -iquote . -isystem $T/include -O1 -Wall
+	-Wextra -Wshadow -Wconversion -Wvla -Wstrict-prototypes
+	-Wmissing-prototypes -Werror"
+
+compile() {
+	mkdir -p "$T/o"
+	printf '%s\n' target/*.c wire/*.c cupti/*.c agent/*.c | xargs -P 2 -I{} \
+		sh -c "$CC $(echo $flags) -fPIC -fvisibility=hidden -c \
+		-o $T/o/\$(echo {} | tr / _).o {} || exit 255"
+}
+link_agent() {
+	set -- "$T"/o/agent_*.o "$T"/o/wire_ring.c.o
+	for o in "$T"/o/cupti_*.o; do
+		case $o in */cupti_nvml.c.o) ;; *) set -- "$@" "$o" ;; esac
+	done
+	$CC -shared -Wl,-z,defs -Wl,-Bsymbolic -Wl,-z,nodelete \
+		-Wl,--version-script=agent/agent.map -o "$T/agent.so" "$@" \
+		-ldl -lpthread
+}
+build_injector() {
+	$CC $flags -static -o "$T/inject" tests/cross/inject_aarch64.c \
+		target/inject_aarch64.c
+}
+
+t "target, wire, cupti and agent compile for aarch64 without a warning" compile
+t "the agent links for aarch64" link_agent
+t "the injector's code for aarch64 builds" build_injector
+timeout 60 qemu-aarch64-static "$T/inject" >"$T/tap" 2>&1
+rc=$?
+sed 's/^/# /' "$T/tap"
+t "and does what it should ($(grep -c '^ok' "$T/tap") checks in qemu)" \
+	test "$rc" = 0 -a "$(grep -c '^ok' "$T/tap")" -ge 22
+echo "1..$n"
+exit $bad
