@@ -108,6 +108,9 @@ $(O)/%.pic.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(cc) $(warn) -fPIC \
 	    $(or $(simvis),-fvisibility=hidden) -c -o $@ $<
+# Runs where nothing else of the library is: agent/boot.c says why.
+$(O)/agent/boot.pic.o $(O)/agent/boot.o: CFLAGS += -O2 -ffreestanding \
+	-fno-stack-protector -fno-jump-tables -mgeneral-regs-only
 $(O)/%.pb-c.o: $(O)/%.pb-c.c
 	$(call say,CC,$<)$(cc) $(san) -c -o $@ $<
 $(O)/%.bpf.o: %.bpf.c
