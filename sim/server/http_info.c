@@ -53,6 +53,23 @@ static double kv_share(const struct http *h, const struct engine_stats *s)
 	return (double)s->kv_tokens / (double)h->o.kv_capacity;
 }
 
+#define CACHE_BLOCK_TOKENS 16u
+
+static void add_cache_info(const struct http *h, struct evbuffer *b)
+{
+	if (!h->o.kv_capacity)
+		return;
+	evbuffer_add_printf(
+		b,
+		"# HELP vllm:cache_config_info Information of the LLMEngine "
+		"CacheConfig\n"
+		"# TYPE vllm:cache_config_info gauge\n"
+		"vllm:cache_config_info{block_size=\"%u\",engine=\"0\","
+		"num_gpu_blocks=\"%llu\"} 1\n",
+		CACHE_BLOCK_TOKENS,
+		(unsigned long long)h->o.kv_capacity / CACHE_BLOCK_TOKENS);
+}
+
 static void vllm_metrics(struct http *h, const struct engine_stats *s,
 			 struct evbuffer *b)
 {
@@ -80,6 +97,7 @@ static void vllm_metrics(struct http *h, const struct engine_stats *s,
 	snprintf(labels, sizeof(labels), "engine=\"0\",model_name=\"%s\"",
 		 h->model);
 	add_metrics(b, "vllm:", labels, m, sizeof(m) / sizeof(m[0]));
+	add_cache_info(h, b);
 	evbuffer_add_printf(b,
 			    "# HELP vllm:iteration_tokens_total Number of "
 			    "tokens per engine step.\n"
