@@ -19,15 +19,26 @@ static uint32_t last_routing; /* slot of the last routing launch */
 
 int activity_init(void)
 {
-	void *p =
-		mmap(NULL, EAGER_SLOTS * sizeof(*eager), PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *p;
+
+	agent.last_exec = UINT32_MAX;
+	last_routing = 0;
+	if (eager)
+		return 0;
+	p = mmap(NULL, EAGER_SLOTS * sizeof(*eager), PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED)
 		return -ENOMEM;
 	eager = p;
-	agent.last_exec = UINT32_MAX;
 	return 0;
+}
+
+void activity_fini(void)
+{
+	if (eager)
+		munmap(eager, EAGER_SLOTS * sizeof(*eager));
+	eager = NULL;
 }
 
 void activity_set_layers(uint32_t layers)

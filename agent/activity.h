@@ -13,7 +13,9 @@
 #include "cupti/adapters.h"
 #include "cupti/reduce.h"
 
-int activity_init(void); /* 0 or -ENOMEM */
+/* For one life; 0 or -ENOMEM. */
+int activity_init(void);
+void activity_fini(void);
 
 /* Take all that has been logged. */
 void activity_drain(void);

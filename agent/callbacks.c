@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "agent/client.h"
 #include "agent/state.h"
 
 /* Static TLS: the first access of a thread must not allocate. */
@@ -10,6 +11,7 @@
 	static _Thread_local __attribute__((tls_model("initial-exec")))
 #define TIME_ONE_IN 64u
 #define CALLBACK_LONGEST_NS 50000u
+#define SPARE_BYTES 8192
 
 enum current { CURRENT_NONE, CURRENT_ROUTING, CURRENT_ALIGN };
 
@@ -87,24 +89,46 @@ static void rt_launch_kernel_ex(const struct cupti_callback_data *d)
 		     p->config ? p->config->grid[0] : 0);
 }
 
+/*
+ * A graph that was made before we came, or while we slept: at least its id can
+ * be had.  One of the same handle and another id has taken the place of the
+ * graph that we knew.
+ */
+static void meet_exec(uint32_t i, void *handle)
+{
+	struct graph_exec *e = graph_exec_at(agent.map, i);
+	bool alive = atomic_load_explicit(&e->alive, memory_order_acquire);
+	uint32_t id = 0;
+
+	if (agent.cupti.graph_exec_id &&
+	    agent.cupti.graph_exec_id(handle, &id) != CUPTI_OK)
+		id = 0;
+	atomic_store_explicit(&agent.exec_epoch[i], atomic_load(&agent.epoch),
+			      memory_order_relaxed);
+	if (alive && id && id == atomic_load(&e->id))
+		return;
+	atomic_store_explicit(&e->alive, false, memory_order_release);
+	atomic_store(&agent.late, true);
+	if (alive)
+		graph_map_forget(agent.map, atomic_load(&e->group));
+	atomic_store_explicit(&e->rows, 0, memory_order_relaxed);
+	atomic_store_explicit(&e->anchors, 0, memory_order_relaxed);
+	atomic_store_explicit(&e->id, id, memory_order_relaxed);
+	atomic_store_explicit(&e->group, id, memory_order_relaxed);
+	atomic_store_explicit(&e->alive, id != 0, memory_order_release);
+}
+
 static void graph_launch(const struct cupti_callback_data *d)
 {
 	const struct cu_graph_launch_params *p = d->function_params;
-	struct graph_exec *e;
-	uint32_t i, id;
+	uint32_t i;
 
 	i = graph_exec_get(agent.map, p->exec);
 	if (i == UINT32_MAX)
 		return;
-	e = graph_exec_at(agent.map, i);
-	/* Made before the agent came: at least its id can be had. */
-	if (!atomic_load_explicit(&e->alive, memory_order_acquire) &&
-	    agent.cupti.graph_exec_id &&
-	    agent.cupti.graph_exec_id(p->exec, &id) == CUPTI_OK) {
-		atomic_store_explicit(&e->id, id, memory_order_relaxed);
-		atomic_store_explicit(&e->group, id, memory_order_relaxed);
-		atomic_store_explicit(&e->alive, true, memory_order_release);
-	}
+	if (atomic_load_explicit(&agent.exec_epoch[i], memory_order_relaxed) !=
+	    atomic_load_explicit(&agent.epoch, memory_order_relaxed))
+		meet_exec(i, p->exec);
 	atomic_store_explicit(&agent.context, d->context, memory_order_relaxed);
 	launch_log_push(agent.log, LAUNCH_GRAPH, agent_now_ns(), i, NULL);
 }
@@ -178,10 +202,23 @@ static void runtime_enter(uint32_t cbid, const struct cupti_callback_data *d,
 	}
 }
 
+static bool is_capture(int domain, uint32_t cbid)
+{
+	return domain == CUPTI_DOMAIN_DRIVER &&
+	       (cbid == CBID_STREAM_BEGIN_CAPTURE ||
+		cbid == CBID_STREAM_BEGIN_CAPTURE_PTSZ ||
+		cbid == CBID_STREAM_END_CAPTURE ||
+		cbid == CBID_STREAM_END_CAPTURE_PTSZ);
+}
+
 static void call(int domain, uint32_t cbid, const struct cupti_callback_data *d)
 {
 	bool again = d->correlation == last_correlation;
 
+	if (is_capture(domain, cbid)) {
+		client_note_capture(cbid, d);
+		return;
+	}
 	if (d->site != CUPTI_ENTER) {
 		launch_exit();
 		return;
@@ -211,6 +248,7 @@ static void node_created(const struct cupti_graph_data *g)
 	bool known = current != CURRENT_NONE;
 	uint64_t id;
 
+	client_note_node(agent_now_ns());
 	if (g->node_type != CUPTI_NODE_KERNEL || !node_id(g->node, &id))
 		return;
 	graph_map_created(agent.map, id, known ? &current_launch : NULL,
@@ -247,6 +285,8 @@ static void exec_created(const struct cupti_graph_data *g)
 	atomic_store_explicit(&e->group, group, memory_order_relaxed);
 	atomic_store_explicit(&e->rows, 0, memory_order_relaxed);
 	atomic_store_explicit(&e->anchors, 0, memory_order_relaxed);
+	atomic_store_explicit(&agent.exec_epoch[i], atomic_load(&agent.epoch),
+			      memory_order_relaxed);
 	atomic_store_explicit(&e->alive, true, memory_order_release);
 }
 
@@ -332,6 +372,10 @@ static void timed_body(int domain, uint32_t cbid, const void *data)
 				  memory_order_relaxed);
 }
 
+/*
+ * The order matters: whoever turns `live` off and then finds nobody in flight
+ * knows that nobody will touch what a callback touches.
+ */
 void callback_entry(void *userdata, int domain, uint32_t cbid, const void *data)
 {
 	int saved = errno;
@@ -341,21 +385,37 @@ void callback_entry(void *userdata, int domain, uint32_t cbid, const void *data)
 		const struct cupti_callback_data *d = data;
 
 		sampler_note_correlation(d->correlation);
-		return;
 	}
-	if (inside || !atomic_load_explicit(&agent.live, memory_order_acquire))
+	if (inside)
 		return;
 	inside = true;
-	timed_body(domain, cbid, data);
+	atomic_fetch_add(&agent.in_flight, 1);
+	if (!atomic_load(&agent.live))
+		client_at_callback(domain, cbid, data);
+	else
+		timed_body(domain, cbid, data);
+	atomic_fetch_sub(&agent.in_flight, 1);
 	inside = false;
 	errno = saved;
+}
+
+/* Where CUPTI was left without being taken down, it may still ask. */
+static uint8_t *spare_buffer(size_t *bytes)
+{
+	static _Alignas(8) uint8_t spare[SPARE_BYTES];
+
+	*bytes = sizeof(spare);
+	return spare;
 }
 
 void callback_buffer_requested(uint8_t **buffer, size_t *bytes,
 			       size_t *max_records)
 {
 	*max_records = 0;
-	*buffer = buffers_request(&agent.buffers, bytes);
+	atomic_fetch_add(&agent.in_flight, 1);
+	*buffer = agent.buffers.memory ? buffers_request(&agent.buffers, bytes)
+				       : spare_buffer(bytes);
+	atomic_fetch_sub(&agent.in_flight, 1);
 }
 
 void callback_buffer_completed(void *context, uint32_t stream, uint8_t *buffer,
@@ -364,8 +424,10 @@ void callback_buffer_completed(void *context, uint32_t stream, uint8_t *buffer,
 	(void)context;
 	(void)stream;
 	(void)bytes;
-	if (buffer)
+	atomic_fetch_add(&agent.in_flight, 1);
+	if (buffer && agent.buffers.memory)
 		buffers_complete(&agent.buffers, buffer, valid_bytes);
+	atomic_fetch_sub(&agent.in_flight, 1);
 }
 
 static const struct {
@@ -379,6 +441,10 @@ static const struct {
 	{ CUPTI_DOMAIN_DRIVER, CBID_LAUNCH_KERNEL_EX_PTSZ, false },
 	{ CUPTI_DOMAIN_DRIVER, CBID_GRAPH_LAUNCH, false },
 	{ CUPTI_DOMAIN_DRIVER, CBID_GRAPH_LAUNCH_PTSZ, false },
+	{ CUPTI_DOMAIN_DRIVER, CBID_STREAM_BEGIN_CAPTURE, true },
+	{ CUPTI_DOMAIN_DRIVER, CBID_STREAM_BEGIN_CAPTURE_PTSZ, true },
+	{ CUPTI_DOMAIN_DRIVER, CBID_STREAM_END_CAPTURE, true },
+	{ CUPTI_DOMAIN_DRIVER, CBID_STREAM_END_CAPTURE_PTSZ, true },
 	{ CUPTI_DOMAIN_DRIVER, CBID_GRAPH_EXEC_SET_PARAMS, true },
 	{ CUPTI_DOMAIN_DRIVER, CBID_GRAPH_EXEC_SET_PARAMS_V2, true },
 	{ CUPTI_DOMAIN_DRIVER, CBID_GRAPH_EXEC_UPDATE, true },

@@ -19,6 +19,8 @@
 	       "time from window to window when nothing changes")         \
 	CONFIG(record_cap, "MOETOP_RECORD_CAP", 5000000, 1000, 20000000,  \
 	       "kernel records taken from one CUPTI life")                \
+	CONFIG(renew_ms, "MOETOP_RENEW_MS", 60000, 1000, 3600000,         \
+	       "least time from one CUPTI life to the next")              \
 	CONFIG(ring_records, "MOETOP_RING_RECORDS", 16384, 1024, 1048576, \
 	       "records in the ring, rounded up to a power of two")       \
 	CONFIG(buffers, "MOETOP_BUFFERS", 32, 2, 256,                     \

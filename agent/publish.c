@@ -26,29 +26,37 @@ void publish_text(enum text_level level, const char *format, ...)
 	put(&r, REC_TEXT);
 }
 
-static bool has_doubled(uint64_t now, uint64_t said)
+static bool has_doubled(uint64_t now, uint64_t before)
 {
-	return now > said && now >= 2 * said;
+	return now > before && now >= 2 * before;
+}
+
+static struct {
+	uint64_t launches;
+	uint32_t functions, nodes;
+} said;
+
+void publish_reset(void)
+{
+	memset(&said, 0, sizeof(said));
 }
 
 /* What found no room so far.  Seldom: a full table may lose with each launch. */
 static void publish_losses(const struct graph_map_counts *c)
 {
-	static uint64_t launches;
-	static uint32_t functions, nodes;
 	uint32_t overflow = atomic_load(&agent.functions->overflow);
 
-	if (!has_doubled(agent.log->lost, launches) &&
-	    !has_doubled(overflow, functions) &&
-	    !has_doubled(c->overflow, nodes))
+	if (!has_doubled(agent.log->lost, said.launches) &&
+	    !has_doubled(overflow, said.functions) &&
+	    !has_doubled(c->overflow, said.nodes))
 		return;
-	launches = agent.log->lost;
-	functions = overflow;
-	nodes = c->overflow;
+	said.launches = agent.log->lost;
+	said.functions = overflow;
+	said.nodes = c->overflow;
 	publish_text(TEXT_WARNING,
 		     "lost so far: %" PRIu64 " launches, %u of kernels "
 		     "beyond the table, %u graph nodes",
-		     launches, functions, nodes);
+		     said.launches, said.functions, said.nodes);
 }
 
 void publish_status(void)
@@ -67,7 +75,7 @@ void publish_status(void)
 		.device = agent.device,
 		.graphs = c.execs,
 		.graph_nodes = c.kernel_nodes,
-		.late = c.execs && !c.kernel_nodes,
+		.late = atomic_load(&agent.late),
 		.experts = agent.experts,
 		.top_k = agent.top_k,
 		.moe_layers = agent.moe_layers,

@@ -11,6 +11,9 @@
 
 enum text_level { TEXT_INFO, TEXT_WARNING, TEXT_ERROR };
 
+/* A new life: what was said before is forgotten. */
+void publish_reset(void);
+
 void publish_status(void);
 void publish_tick(void);
 __attribute__((format(printf, 2, 3))) void

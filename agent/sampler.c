@@ -13,6 +13,7 @@
 #define BATCH 16u                     /* copies between two synchronisations */
 #define INTERVAL_LEAST_NS 20000u
 #define INTERVAL_MOST_NS 2000000u
+#define STOP_SECONDS 2
 #define CPU_SHARE 10u /* one part in ten of a processor */
 
 static _Thread_local __attribute__((tls_model("initial-exec"))) bool is_sampler;
@@ -91,6 +92,7 @@ static void release(struct work *w)
 		agent.cuda.stream_destroy(w->stream);
 	if (w->pinned)
 		agent.cuda.mem_free_host(w->pinned);
+	*w = (struct work){ 0 };
 }
 
 /* Wait for the copies under way and keep what they hold. */
@@ -314,13 +316,22 @@ bool sampler_is_idle(void)
 	return !agent.sampler.started || atomic_load(&agent.sampler.idle);
 }
 
-void sampler_stop(void)
+bool sampler_stop(void)
 {
-	if (!agent.sampler.started)
-		return;
+	struct sampler *s = &agent.sampler;
+	struct timespec t;
+
+	if (!s->started)
+		return true;
 	set_state(SAMPLER_STOP);
-	pthread_join(agent.sampler.thread, NULL);
-	agent.sampler.started = false;
+	clock_gettime(CLOCK_REALTIME, &t);
+	t.tv_sec += STOP_SECONDS;
+	if (pthread_timedjoin_np(s->thread, NULL, &t))
+		return false;
+	pthread_mutex_destroy(&s->lock);
+	pthread_cond_destroy(&s->wake);
+	*s = (struct sampler){ 0 };
+	return true;
 }
 
 uint64_t sampler_cpu_ns(void)

@@ -41,8 +41,8 @@ int sampler_start(void);
 void sampler_run(void);
 void sampler_pause(void);
 bool sampler_is_idle(void);
-/* End the thread; waits for it. */
-void sampler_stop(void);
+/* End the thread.  False: it hangs in a call to CUDA, for more than 2 s. */
+bool sampler_stop(void);
 /* CPU time of the thread so far; 0 when there is none. */
 uint64_t sampler_cpu_ns(void);
 

@@ -4,7 +4,8 @@
  * Three kinds of thread meet here.  Threads of the host run callbacks: they
  * read what was set up before `live`, push to the log, and add to the atomic
  * counters.  The agent's thread does everything else and is the only writer of
- * the ring.  The sampler's thread copies rows during windows (agent/sampler.h).
+ * the ring (until it is started, the thread that starts it).  The sampler's
+ * thread copies rows during windows (agent/sampler.h).
  */
 #ifndef MOETOP_AGENT_STATE_H
 #define MOETOP_AGENT_STATE_H
@@ -58,10 +59,16 @@ struct agent {
 	char device_name[48];
 	void *subscriber;
 
-	/* Read by callbacks. */
-	_Atomic bool live;       /* set up, and not fork's child */
-	_Atomic bool fatal;      /* CUPTI is gone: call it never again */
-	_Atomic(void *) context; /* of the last routing or graph launch */
+	/* Of callbacks. */
+	_Atomic bool live;          /* set up, and not fork's child */
+	_Atomic bool fatal;         /* CUPTI is gone: call it never again */
+	_Atomic bool late;          /* came after CUDA, or slept meanwhile */
+	_Atomic uint32_t in_flight; /* threads inside a callback */
+	_Atomic uint32_t lives;     /* of the agent, from 1 */
+	_Atomic(void *) context;    /* of the last routing or graph launch */
+	/* Subscriptions so far, and the one in which the id of an executable
+	 * graph was last made sure of. */
+	_Atomic uint32_t epoch, exec_epoch[GRAPH_EXECS_MAX];
 	struct functions *functions;
 	struct graph_map *map;
 	struct launch_log *log;
@@ -69,9 +76,18 @@ struct agent {
 	_Atomic uint64_t launches, callback_ns;
 
 	/* The agent thread's. */
-	uint32_t state, reason;
+	enum agent_state state;
+	enum agent_reason reason;
 	int32_t detail;
-	bool windows_stopped; /* counters go on */
+	bool displaced;     /* error 39 came: another client has CUPTI now */
+	uint64_t begin_ns;  /* of this life */
+	uint64_t cpu_ns;    /* of the agent's thread, before this life */
+	uint64_t reader_ns; /* when a collector was last seen */
+	uint64_t launch_ns; /* when the host was last seen to launch */
+	uint64_t looked_ns; /* when libcuda was last looked for */
+	uint64_t tried_ns;  /* when a subscription was last tried, or renewed */
+	bool watched;       /* a collector has ever been there */
+	void *met;          /* the host's context, current in this thread */
 	struct rec_tick tick;
 	struct plan plan;
 	struct plan_totals totals;
@@ -89,6 +105,8 @@ struct agent {
 	uint64_t eager_anchors, eager_rows; /* not yet a whole step */
 	bool graphs_used;
 	uint64_t cupti_dropped;
+	uint64_t cupti_kernels; /* kernel records of this CUPTI life */
+	uint32_t cupti_lives;   /* in this life of the agent */
 	unsigned cpus;
 	struct sampler sampler;
 };
@@ -96,9 +114,5 @@ struct agent {
 extern struct agent agent;
 
 uint64_t agent_now_ns(void); /* CLOCK_MONOTONIC */
-
-/* Stop windows and say why; counters go on while CUPTI works.  The first reason
- * stays. */
-void agent_disable(enum agent_reason reason, int32_t detail);
 
 #endif

@@ -20,14 +20,23 @@ static struct target *targets; /* [GRAPH_EXECS_MAX], pages as needed */
 
 int targets_init(void)
 {
-	void *p = mmap(NULL, GRAPH_EXECS_MAX * sizeof(*targets),
-		       PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		       0);
+	void *p;
 
+	if (targets)
+		return 0;
+	p = mmap(NULL, GRAPH_EXECS_MAX * sizeof(*targets),
+		 PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
 		return -ENOMEM;
 	targets = p;
 	return 0;
+}
+
+void targets_fini(void)
+{
+	if (targets)
+		munmap(targets, GRAPH_EXECS_MAX * sizeof(*targets));
+	targets = NULL;
 }
 
 static void add_target(struct target *t, const struct moe_launch *l)

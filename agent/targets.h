@@ -15,8 +15,9 @@
 
 #define TARGETS_MAX 128u /* distinct buffers of one graph */
 
-/* 0 or -ENOMEM.  Before the sampler runs. */
+/* 0 or -ENOMEM.  Before the sampler runs, and after it. */
 int targets_init(void);
+void targets_fini(void);
 
 /*
  * What the launches of a graph say, once their kernels are validated: fill the

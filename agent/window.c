@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "agent/activity.h"
+#include "agent/life.h"
+#include "agent/memory.h"
 #include "agent/publish.h"
 #include "agent/state.h"
 #include "cupti/clock.h"
@@ -12,15 +14,17 @@
 #define DRAIN_FLUSH_NS 20000000ull
 #define DRAIN_LEAST_NS 60000000ull
 #define DRAIN_MOST_NS 300000000ull
-#define BUFFER_BYTES ((size_t)1 << 20)
 #define RECORD_BYTES_GUESS 216u /* a kernel record of CUDA 13.0 */
 
 int window_init(void)
 {
-	agent.names = kernel_names_new();
-	agent.decode = calloc(1, sizeof(*agent.decode));
-	agent.rows = rows_new();
-	if (agent.names)
+	if (!agent.names)
+		agent.names = kernel_names_new();
+	if (!agent.decode)
+		agent.decode = calloc(1, sizeof(*agent.decode));
+	if (!agent.rows)
+		agent.rows = rows_new();
+	if (agent.names && !agent.reduce)
 		agent.reduce = reduce_new(agent.config.events, agent.names);
 	if (!agent.reduce || !agent.decode || !agent.rows)
 		return -ENOMEM;
@@ -28,6 +32,19 @@ int window_init(void)
 	agent.decode->names = agent.names;
 	agent.decode->reduce = agent.reduce;
 	return 0;
+}
+
+void window_fini(void)
+{
+	reduce_free(agent.reduce);
+	rows_free(agent.rows);
+	free(agent.decode);
+	kernel_names_free(agent.names);
+	agent.reduce = NULL;
+	agent.rows = NULL;
+	agent.decode = NULL;
+	agent.names = NULL;
+	agent.window = (struct window){ 0 };
 }
 
 void window_count(void)
@@ -47,9 +64,10 @@ void window_count(void)
 
 static void cupti_failed(int err)
 {
-	agent_disable(err == CUPTI_E_MULTIPLE_SUBSCRIBERS ? REASON_OTHER_CLIENT
-							  : REASON_CUPTI_ERROR,
-		      err);
+	if (err == CUPTI_E_MULTIPLE_SUBSCRIBERS)
+		agent.displaced = true;
+	else
+		life_fail(REASON_CUPTI_ERROR, err);
 }
 
 /* The copies of the sampler are told apart by the ids of their calls. */
@@ -110,6 +128,7 @@ static void close_window(void)
 	w->flush_ns = w->end_ns;
 	agent.window_ns += w->end_ns - w->start_ns;
 	close_kinds();
+	life_move(LIFE_CLOSE);
 }
 
 /* ---- records --------------------------------------------------------------- */
@@ -130,26 +149,24 @@ static uint64_t flush(void)
 	while ((buffer = buffers_take(&agent.buffers, &valid))) {
 		if (!agent.decode->bad_layout && !atomic_load(&agent.fatal) &&
 		    decode_buffer(agent.decode, buffer, valid))
-			agent_disable(REASON_BAD_RECORDS, 0);
+			life_fail(REASON_BAD_RECORDS, 0);
 		buffers_give(&agent.buffers, buffer);
 	}
 	if (!atomic_load(&agent.fatal) &&
 	    agent.cupti.dropped(NULL, 0, &dropped) == CUPTI_OK)
 		agent.cupti_dropped += dropped;
 	window_count();
+	agent.cupti_kernels += agent.decode->kernels - before;
 	return agent.decode->kernels - before;
 }
 
 void window_open(uint64_t now_ns, bool rows)
 {
 	struct window *w = &agent.window;
-	int err = 0;
+	int err = memory_make_buffers();
 
-	if (!agent.buffers.memory)
-		err = buffers_init(&agent.buffers, agent.config.buffers,
-				   BUFFER_BYTES);
 	if (err) {
-		agent_disable(REASON_RESOURCES, err);
+		life_fail(REASON_RESOURCES, err);
 		return;
 	}
 	/* What an aborted window has left behind. */
@@ -164,6 +181,7 @@ void window_open(uint64_t now_ns, bool rows)
 	}
 	w->sampling = start_sampler(rows);
 	w->stage = WINDOW_OPEN;
+	life_move(LIFE_OPEN);
 	w->number++;
 	w->start_ns = agent_now_ns();
 	w->flush_ns = w->start_ns + FLUSH_NS;
@@ -230,8 +248,6 @@ static void settle_costs(void)
 	plan_closed(&agent.plan, w->start_ns, w->end_ns, slowdown, budget,
 		    &w->totals, &agent.totals);
 	budget_age(&agent.budget);
-	if (agent.decode->kernels >= agent.config.record_cap)
-		agent_disable(REASON_RECORD_CAP, 0);
 }
 
 static void finish(void)

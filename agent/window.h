@@ -10,9 +10,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Memory that every agent needs; the buffers come with the first window.
- * 0 or -ENOMEM. */
+/* Memory that every life needs, as far as it is not there; the buffers come with
+ * the first window.  0 or -ENOMEM. */
 int window_init(void);
+/* Give it back; windows are numbered anew.  No sampler may be there. */
+void window_fini(void);
 
 /* Open one.  On failure the agent is disabled. */
 void window_open(uint64_t now_ns, bool rows);

@@ -93,6 +93,8 @@ int ring_create(struct ring_writer *w, uint32_t capacity)
 	h->capacity = capacity;
 	h->agent_pid = (uint32_t)getpid();
 	h->start_ns = monotonic_ns();
+	/* A child of fork is not this writer. */
+	madvise(h, ring_bytes(capacity), MADV_DONTFORK);
 	/* The magic last: a reader that races sees no ring or a whole one. */
 	__atomic_store_n(&h->magic, RING_MAGIC, __ATOMIC_RELEASE);
 	*w = (struct ring_writer){
@@ -118,6 +120,21 @@ int ring_write(struct ring_writer *w, const struct record *r)
 	w->head++;
 	atomic_store_explicit(&w->h->head, w->head, memory_order_release);
 	return 0;
+}
+
+void ring_release(struct ring_writer *w)
+{
+	/* Nobody reads now; the next reader begins after what is gone. */
+	atomic_store_explicit(&w->h->tail, w->head, memory_order_release);
+	fallocate(w->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		  RING_HEADER_BYTES,
+		  (off_t)(ring_bytes(w->mask + 1) - RING_HEADER_BYTES));
+}
+
+int ring_restore(struct ring_writer *w)
+{
+	return fallocate(w->fd, 0, 0, (off_t)ring_bytes(w->mask + 1)) ? -errno
+								      : 0;
 }
 
 void ring_destroy(struct ring_writer *w)
@@ -251,17 +268,19 @@ int ring_read(struct ring_reader *r, struct record *out, size_t max)
 {
 	uint64_t head = atomic_load_explicit(&r->h->head, memory_order_acquire);
 	uint64_t ready = head - r->tail;
-	size_t n;
+	size_t n, kept = 0;
 
 	if (ready > (uint64_t)r->mask + 1)
 		return -EPROTO;
 	n = ready < max ? (size_t)ready : max;
-	for (size_t i = 0; i < n; i++)
-		memcpy(&out[i], &r->slots[(r->tail + i) & r->mask],
+	for (size_t i = 0; i < n; i++) {
+		memcpy(&out[kept], &r->slots[(r->tail + i) & r->mask],
 		       sizeof(*out));
+		kept += out[kept].type != 0;
+	}
 	r->tail += n;
 	atomic_store_explicit(&r->h->tail, r->tail, memory_order_release);
-	return (int)n;
+	return (int)kept;
 }
 
 uint64_t ring_lost(struct ring_reader *r)

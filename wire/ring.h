@@ -8,8 +8,8 @@
  *
  * One writer, one reader.  The writer never waits: when the ring is full the
  * new record is lost and `lost` grows.  The reader publishes `tail`.  The fd is
- * sealed against shrinking and growing and its memory is there from the start,
- * so a mapping never faults.
+ * sealed against shrinking and growing and its memory is there while
+ * records are written, so a mapping never faults.
  *
  * The reader trusts nothing: it copies the header's fixed part once, checks
  * magic, version and geometry against the file size, bounds every index, and
@@ -97,6 +97,14 @@ int ring_write(struct ring_writer *w, const struct record *r);
 
 void ring_destroy(struct ring_writer *w);
 
+/*
+ * For a stub: give the memory of all records back to the system, unread ones
+ * included; the header page stays.  And have it again before the next
+ * ring_write: 0, or -errno (-ENOMEM, -ENOSPC), when nothing may be written.
+ */
+void ring_release(struct ring_writer *w);
+int ring_restore(struct ring_writer *w);
+
 /* The reader's end. */
 struct ring_reader {
 	struct ring_header *h; /* borrowed mapping, until ring_close */
@@ -125,8 +133,9 @@ int ring_beat(struct ring_reader *r, uint64_t now_ns);
 enum agent_state ring_agent_state(const struct ring_reader *r);
 
 /*
- * Copy up to max records, oldest first.  Returns how many (0..max), or -EPROTO
- * when the writer's head makes no sense; the ring must then be closed.
+ * Copy up to max records, oldest first; what a stub has released (type 0) is
+ * passed over.  Returns how many (0..max), or -EPROTO when the writer's head
+ * makes no sense; the ring must then be closed.
  */
 int ring_read(struct ring_reader *r, struct record *out, size_t max);
 

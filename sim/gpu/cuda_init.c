@@ -339,6 +339,19 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev)
 	return sim_call_exit(&c, primary_retain(ctx, dev));
 }
 
+CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned *flags, int *active)
+{
+	CUresult e = device_check(dev, flags);
+
+	if (e || !active)
+		return e ? e : CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&init_lock);
+	*flags = 0;
+	*active = sim.primary && sim.primary->refs;
+	pthread_mutex_unlock(&init_lock);
+	return CUDA_SUCCESS;
+}
+
 /* The primary context outlives its last release: handles stay valid. */
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {

@@ -176,6 +176,16 @@ def threads(pid):
     return names
 
 
+def thread_cpu(pid, name):
+    """Clock ticks that the thread of this name has used."""
+    for t in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{t}/stat") as f:
+            comm, rest = f.read().split(" (", 1)[1].rsplit(") ", 1)
+        if comm == name:
+            return sum(map(int, rest.split()[11:13]))
+    return None
+
+
 def wait(condition, deadline_s):
     end = time.monotonic() + deadline_s
     while time.monotonic() < end:
@@ -190,16 +200,28 @@ def test_detach():
         ring = R.attach(p.pid)
         check(windows(R.collect(ring, windows, 15)), "server: a window opens")
         check("moetop" in threads(p.pid), "the agent's thread is named moetop")
-        ring.control("detach", 1)
-        last = R.collect(ring, lambda r: any(
-            x.type == R.STATUS and R.STATES[x.state] == "stub" for x in r), 10)
-        check(any(x.type == R.STATUS and R.STATES[x.state] == "stub"
-                  for x in last), "detach ends in the stub state")
-        check(wait(lambda: not any(n.startswith("moetop-rows") or n == "moetop"
-                                   for n in threads(p.pid)), 5),
-              "its threads are gone", str(threads(p.pid)))
-        check(not R.collect(ring, lambda r: bool(r), 1), "the ring is silent")
+        ring.close(detach=True)
+        check(wait(lambda: ring.state == "stub", 10),
+              "detach ends in the stub state", ring.state)
+        check([n for n in threads(p.pid) if n.startswith("moetop")
+               and n != "moetop-sim"] == ["moetop"],
+              "one thread of the agent is left", str(threads(p.pid)))
+        before = thread_cpu(p.pid, "moetop")
+        check(not wait(lambda: bool(ring.read()), 1), "the ring is silent")
+        check(thread_cpu(p.pid, "moetop") == before,
+              "the stub uses no processor")
         check(p.poll() is None, "the server lives on")
+        ring.open()
+        records = R.collect(ring, windows, 15)
+        check(windows(records) and ring.lives == 2,
+              "a new collector wakes it, and gets a window",
+              f"{ring.state} {ring.lives}")
+        check(any(r.type == R.ROWS for r in records) and not ring.late,
+              "what it saw at capture still holds: rows are sampled")
+        ticks = [r for r in records if r.type == R.TICK]
+        check(ticks and ticks[0].windows == 0 and ticks[0].decode_steps < 100,
+              "its counters start from zero",
+              str([t.decode_steps for t in ticks][:1]))
 
 
 def test_quiet():
@@ -220,37 +242,55 @@ def test_quiet():
 def test_other_client():
     with Server(MOETOP_SIM_FAULT="subscribe39") as p:
         ring = R.attach(p.pid)
-        said = disabled(R.collect(ring, disabled, 10))
-        check(said and R.REASONS[said[0].reason] == "other_client",
-              "a profiler that was there first: disabled, other_client")
+        records = R.collect(ring, lambda r: ring.state == "yielded" and any(
+            x.type == R.TEXT and x.level for x in r), 10)
+        check(ring.state == "yielded" and ring.reason == "other_client",
+              "a profiler that was there first: yielded, other_client")
+        check(sum(r.type == R.TEXT and "yields" in r.text
+                  for r in records) == 1, "a line says so, once")
         check(p.poll() is None, "the server lives on")
 
 
+def renewals(records):
+    return [i for i, r in enumerate(records)
+            if r.type == R.TEXT and r.text.startswith("CUPTI life")]
+
+
 def test_record_cap():
-    with Server(MOETOP_RECORD_CAP="20000") as p:
+    with Server(MOETOP_RECORD_CAP="20000", MOETOP_RENEW_MS="2000") as p:
         ring = R.attach(p.pid)
-        records = R.collect(ring, disabled, 20)
-        said = disabled(records)
-        check(said and R.REASONS[said[0].reason] == "record_cap",
-              "used up records: windows stop, record_cap")
-        ticks = [r for r in R.collect(ring, lambda r: sum(
-            x.type == R.TICK for x in r) > 4, 10) if r.type == R.TICK]
-        check(ticks and ticks[-1].decode_steps > ticks[0].decode_steps,
-              "and the counters go on")
+
+        def renewed(records):
+            lives = renewals(records)
+            return len(lives) > 1 and bool(windows(records[lives[1]:]))
+
+        records = R.collect(ring, renewed, 25)
+        check(renewed(records), "used up records: a new CUPTI life, and "
+              "windows go on", str([r.text for r in records
+                                    if r.type == R.TEXT]))
+        check(ring.lives == 1 and not disabled(records),
+              "in the same life of the agent")
+        last = windows(records)[-1]
+        check(last.layers_seen == 48 and last.bad_steps == 0
+              and any(r.type == R.ROWS and r.window == last.window
+                      for r in records),
+              "layers and rows as before")
 
 
 def test_flapping_collector():
     """Windows that the collector leaves are aborted, and counted all the same.
     """
-    with Server(MOETOP_RECORD_CAP="20000", MOETOP_WINDOW_MS="5000") as p:
+    with Server(MOETOP_RECORD_CAP="20000", MOETOP_WINDOW_MS="5000",
+                MOETOP_RENEW_MS="1000") as p:
         ring = R.attach(p.pid)
         records = R.collect(ring, lambda r: any(
             x.type == R.TICK and x.kernel_records > 20000 for x in r), 15)
         check(not windows(records), "a long window is open")
         # Two seconds without a beat end it, three before its time.
-        left = time.monotonic()
-        wait(lambda: disabled(ring.read()), 4)
-        check(time.monotonic() - left < 3.5,
+        wait(lambda: ring.state == "idle", 4)
+        check(ring.state == "idle", "it ends when the collector is gone")
+        records = R.collect(ring, renewals, 15)
+        check(renewals(records),
               "a window that the collector leaves counts for the record cap")
         check(p.poll() is None, "the server lives on")
 

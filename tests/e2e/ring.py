@@ -2,18 +2,21 @@
 
 Written from the header alone, so that it checks the layout as well.
 """
+import ctypes
 import mmap
 import os
 import struct
 import time
 
 RECORD, HEADER, MAGIC = 128, 4096, 0x474E495250544F4D
-HEAD, LOST, TAIL, CONTROL = 64, 72, 128, 192
+HEAD, LOST, TAIL, CONTROL, STATE = 64, 72, 128, 192, 256
+SYS_FUTEX, FUTEX_WAKE = {"x86_64": 202}.get(os.uname().machine, 98), 1
 STATUS, TICK, WINDOW, LAYER, ROWS, EXPERTS, STEP_ROWS, TEXT = range(1, 9)
 STATES = ("absent starting idle window yielded disabled detaching "
           "stub").split()
 REASONS = ("none no_cupti cupti_version no_driver other_client cupti_error "
            "fatal record_cap budget bad_records resources").split()
+libc = ctypes.CDLL(None)
 LAYER_NONE, BLOCK, BEFORE, DECODE, PREFILL = 0xFFFF, 0, 1, 0, 1
 
 FORMATS = {
@@ -88,15 +91,52 @@ class Ring:
         self.put(CONTROL, now_ns())
 
     def control(self, name, value):
-        at = dict(pid=8, budget=12, wish=16, rows=20, detach=24, hint=28)
+        at = dict(pid=8, budget=12, wish=16, rows=20, detach=24, hint=28,
+                  wake=40)
         self.put(CONTROL + at[name], value, "=I")
+
+    def open(self):
+        """Become the reader, as ring_open does; wakes a stub."""
+        self.put(CONTROL + 32, int.from_bytes(os.urandom(8), "little") | 1)
+        self.beat()
+        self.control("detach", 0)
+        self.control("wake", self.get(CONTROL + 40, "=I") + 1 & 0xFFFFFFFF)
+        word = ctypes.c_uint32.from_buffer(self.map, CONTROL + 40)
+        libc.syscall(SYS_FUTEX, ctypes.byref(word), FUTEX_WAKE, 1, None, None,
+                     0)
+        return self
+
+    def close(self, detach):
+        """Leave, as ring_close does."""
+        if detach:
+            self.control("detach", 1)
+        self.put(CONTROL, 0)
+        self.put(CONTROL + 32, 0)
+
+    @property
+    def state(self):
+        return STATES[self.get(STATE, "=I")]
+
+    @property
+    def reason(self):
+        return REASONS[self.get(STATE + 4, "=I")]
+
+    @property
+    def lives(self):
+        return self.get(STATE + 8, "=I")
+
+    @property
+    def late(self):
+        return self.get(STATE + 12, "=I")
 
     def read(self):
         head, tail = self.get(HEAD), self.get(TAIL)
         out = []
         while tail < head:
             at = HEADER + tail % self.capacity * RECORD
-            out.append(Record(self.map[at:at + RECORD]))
+            record = Record(self.map[at:at + RECORD])
+            if record.type:
+                out.append(record)
             tail += 1
         self.put(TAIL, tail)
         return out
@@ -110,7 +150,7 @@ def attach(pid, deadline_s=20):
     end = time.monotonic() + deadline_s
     while True:
         try:
-            return Ring(pid)
+            return Ring(pid).open()
         except (FileNotFoundError, AssertionError):
             if time.monotonic() > end:
                 raise
