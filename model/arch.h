@@ -7,7 +7,7 @@
  *	routed bytes per step = sum over MoE layers of U x expert_bytes
  *	dense bytes per step  = dense_bytes (attention, shared experts, router,
  *				dense FFN, head; read whatever B is)
- *	KV bytes per step     = B x context x kv_bytes_per_token
+ *	KV bytes per step     = B x arch_kv_bytes(context)
  *
  * Source of the fields: research notes on engines (config.json to shapes) and
  * the families' own config files.
@@ -40,6 +40,14 @@ struct arch {
 	double kv_bytes_per_token; /* all layers, unsharded, 2 bytes per
 				    * element; layers whose cache stops growing
 				    * and indexers left out; 0: not known */
+	/* What kv_bytes_per_token leaves out, all layers; 0 where there is none:
+	 * layers that keep the newest kv_window_tokens only, and sparse
+	 * attention, which reads kv_top_tokens chosen by an index. */
+	double kv_window_bytes_per_token; /* 2 bytes per element */
+	uint32_t kv_window_tokens;
+	uint32_t kv_top_tokens;
+	double kv_index_bytes_per_token;
+	double kv_element_bytes;   /* that the checkpoint asks for; 0: 2 */
 	enum compute_type compute; /* of the expert GEMMs */
 	uint32_t draft_moe_layers; /* MTP; run only with speculation */
 };
@@ -47,6 +55,13 @@ struct arch {
 /* Floating-point operations of one token, attention scores left out:
  * 2 x (moe_layers x top_k x expert_params + dense_params). */
 double arch_flops_per_token(const struct arch *a);
+
+/* Bytes of the KV cache that one token's attention reads when its context is
+ * `tokens` long:
+ *	(min(tokens, top) kv + min(tokens, window) kv_window) x element / 2
+ *		+ tokens x kv_index
+ */
+double arch_kv_bytes(const struct arch *a, double tokens);
 
 /* "BF16", "FP8", "FP4". */
 const char *compute_type_name(enum compute_type c);

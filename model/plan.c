@@ -55,7 +55,7 @@ static void step_of(const struct plan_input *in, const struct machine *m,
 		    struct plan_point *p)
 {
 	struct arch all = in->arch;
-	double kv = p->batch * in->context_tokens * all.kv_bytes_per_token;
+	double kv = p->batch * arch_kv_bytes(&all, in->context_tokens);
 
 	all.dense_bytes *= in->gpus / in->tp;
 	economics_cost(&all, p->batch, p->active, kv, &p->cost);

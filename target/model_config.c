@@ -1,14 +1,11 @@
 #include "target/model_config.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "target/model_config_parts.h"
 
@@ -49,16 +46,17 @@ static uint32_t experts_of(struct config *c)
 	uint32_t e = config_u32(c,
 				"num_experts moe_num_experts n_routed_experts "
 				"num_local_experts num_routed_experts "
-				"ffn_config.moe_num_experts",
+				"num_moe_experts moe_num_primary_experts "
+				"ffn_config.moe_num_experts moe.num_experts "
+				"moe_config.moe_num_experts",
 				0);
 
-	for (size_t i = 0; e == 0 && i < json_array_size(blocks); i++) {
-		const json_t *n = json_object_get(json_array_get(blocks, i),
-						  "n_routed_experts");
+	for (size_t i = 0; i < json_array_size(blocks); i++) {
+		double n = json_number_value(json_object_get(
+			json_array_get(blocks, i), "n_routed_experts"));
 
-		if (json_is_integer(n) && json_integer_value(n) > 0 &&
-		    json_integer_value(n) <= EXPERTS_MAX)
-			e = (uint32_t)json_integer_value(n);
+		if (n > e && n <= EXPERTS_MAX)
+			e = (uint32_t)n;
 	}
 	if (!config_flag(c, "enable_moe_block", true))
 		return 0;
@@ -71,7 +69,9 @@ static uint32_t top_k_of(struct config *c)
 			  "num_experts_per_tok num_experts_per_token "
 			  "top_k_experts moe_topk moe_top_k moe_k "
 			  "experts_per_token n_activated_experts "
-			  "ffn_config.moe_top_k",
+			  "moe_num_active_primary_experts moe_router_topk "
+			  "ffn_config.moe_top_k moe.num_experts_per_tok "
+			  "moe_config.moe_top_k",
 			  0);
 }
 
@@ -80,7 +80,9 @@ static uint32_t expert_width(struct config *c)
 	return config_u32(c,
 			  "moe_intermediate_size moe_inter_dim "
 			  "expert_ffn_hidden_size expert_intermediate_size "
-			  "ffn_config.ffn_hidden_size intermediate_size",
+			  "moe_ffn_hidden_size moe.expert_hidden_dim "
+			  "ffn_config.ffn_hidden_size intermediate_size "
+			  "ffn_hidden_size hidden_dim",
 			  0);
 }
 
@@ -97,7 +99,7 @@ static uint32_t dense_width(struct config *c)
 		c,
 		"intermediate_size_mlp dense_intermediate_size "
 		"inter_dim ffn_hidden_size ffn_config.ffn_hidden_size "
-		"intermediate_size n_inner",
+		"intermediate_size n_inner hidden_dim",
 		0);
 }
 
@@ -114,7 +116,7 @@ static double shared_width(struct config *c, uint32_t inter, uint32_t *n)
 
 	*n = config_u32(c,
 			"n_shared_experts num_shared_experts num_shared_expert "
-			"moe_num_shared_experts",
+			"moe_num_shared_experts moe.num_shared_experts",
 			0);
 	if (strncmp(type, "llama4", 6) == 0)
 		*n = 1;
@@ -148,12 +150,48 @@ static double attention_params(const struct layers *ls,
 	return sum * at->per_layer;
 }
 
-static double kv_bytes(const struct layers *ls, const struct attention *at)
+/* Layers of a kind that keep a cache of their own: the last `shared` use an
+ * earlier layer's. */
+static double caches(const struct layers *ls, enum mixer kind, uint32_t shared)
 {
+	double n = 0;
+
+	for (uint32_t l = 0; l + shared < ls->n; l++)
+		n += ls->mixer[l] == kind;
+	return n;
+}
+
+/* Layers that choose their own tokens: the others take over a choice. */
+static double indexers(const struct config *c, double layers)
+{
+	const json_t *types = config_get(c, "indexer_types");
+	double n = 0;
+
+	for (size_t i = 0; i < json_array_size(types); i++) {
+		const char *w = json_string_value(json_array_get(types, i));
+
+		n += w && strcmp(w, "full") == 0;
+	}
+	return n > 0 ? n : layers;
+}
+
+static void read_cache(struct config *c, const struct layers *ls,
+		       const struct attention *at, struct arch *a)
+{
+	uint32_t shared = config_u32(c, "num_kv_shared_layers", 0);
+	double full = caches(ls, MIXER_FULL, shared);
+
 	if (at->kv_unknown)
-		return 0;
-	return ls->mixers[MIXER_FULL] * at->kv_bytes[MIXER_FULL] *
-	       at->per_layer / at->kv_share;
+		return;
+	a->kv_bytes_per_token =
+		full * at->kv_bytes[MIXER_FULL] * at->per_layer / at->kv_share;
+	a->kv_top_tokens = at->top_tokens;
+	a->kv_index_bytes_per_token = indexers(c, full) * at->index_bytes;
+	a->kv_window_tokens = at->window;
+	if (at->window)
+		a->kv_window_bytes_per_token =
+			caches(ls, MIXER_SLIDING, shared) *
+			at->kv_bytes[MIXER_SLIDING];
 }
 
 static void add_dense(struct arch *a, const struct quant *q, enum part p,
@@ -165,6 +203,11 @@ static void add_dense(struct arch *a, const struct quant *q, enum part p,
 	a->dense_bytes += quant_bytes(q, p, params, params / a->hidden);
 }
 
+static bool residual_ffn(const struct config *c)
+{
+	return config_flag(c, "residual_moe use_residual", false);
+}
+
 static void read_dense(struct config *c, const struct layers *ls,
 		       const struct attention *at, const struct quant *q,
 		       struct arch *a)
@@ -172,10 +215,11 @@ static void read_dense(struct config *c, const struct layers *ls,
 	double h = a->hidden, moe = ls->ffns[FFN_MOE];
 	double shared = shared_width(c, a->expert_inter, &a->shared_experts);
 	double dense_layers = ls->ffns[FFN_DENSE];
-	/* LongCat and Gemma 4: a dense FFN beside the experts. */
-	double beside = config_get(c, "zero_expert_num")    ? 2
-			: config_get(c, "enable_moe_block") ? 1
-							    : 0;
+	/* LongCat, Gemma 4, Grok 2, Arctic: a dense FFN beside the experts. */
+	double beside = config_get(c, "zero_expert_num") ? 2
+			: ls->dense_beside               ? 1
+			: residual_ffn(c)                ? 1
+							 : 0;
 
 	if (!a->experts)
 		a->shared_experts = 0, shared = 0;
@@ -208,7 +252,8 @@ static void read_expert_bytes(const struct config *c, const struct quant *q,
 		a->compute = COMPUTE_FP8;
 	if (!plain && s->act_fp4)
 		a->compute = COMPUTE_FP4;
-	storage_name(plain ? &bf16 : s, a->quant, sizeof(a->quant));
+	storage_name(plain ? &bf16 : s, q->by_name && !plain, a->quant,
+		     sizeof(a->quant));
 	if (!plain && s->scheme == SCHEMES)
 		a->expert_bytes = a->dense_bytes = 0;
 }
@@ -222,8 +267,13 @@ static int check(const struct config *c, const struct arch *a, char *why,
 		return fail(-EINVAL, why, why_bytes,
 			    "%s makes no sense in this config.json", c->bad);
 	if (a->hidden == 0)
-		return fail(-EINVAL, why, why_bytes,
-			    "no hidden_size: not the config.json of a model");
+		return fail(
+			-EINVAL, why, why_bytes, "%s",
+			config_get(c, "quantization producer")
+				? "a quantisation file, not the config.json "
+				  "beside it"
+				: "no hidden_size: not the config.json of "
+				  "a model");
 	if (a->experts > EXPERTS_MAX)
 		return fail(-EINVAL, why, why_bytes, "%u experts make no sense",
 			    a->experts);
@@ -254,14 +304,17 @@ static bool experts_missed(const struct config *c, const struct arch *a)
 	       strstr(arch_name, "MoE") || strstr(arch_name, "Mixtral");
 }
 
-static int shape_of(struct config *c, const json_t *beside, struct arch *a,
-		    char *why, size_t why_bytes)
+static int no_experts_found(const struct arch *a, uint32_t layers, char *why,
+			    size_t why_bytes)
 {
-	struct layers ls;
-	struct attention at;
-	struct quant q;
-	int err;
+	return fail(-ENOTSUP, why, why_bytes,
+		    "model type \"%s\" is not a known family: %u layers of "
+		    "width %u, but its experts were not found",
+		    a->model_type, layers, a->hidden);
+}
 
+static void read_identity(struct config *c, struct arch *a)
+{
 	copy_text(a->model_type, sizeof(a->model_type),
 		  config_string(c, "model_type"));
 	copy_text(a->name, sizeof(a->name), config_string(c, "_name_or_path"));
@@ -269,43 +322,58 @@ static int shape_of(struct config *c, const json_t *beside, struct arch *a,
 	a->experts = experts_of(c);
 	a->top_k = a->experts ? top_k_of(c) : 0;
 	read_experts(c, a);
+}
+
+static void forget_experts(struct arch *a)
+{
+	a->expert_in = a->expert_inter = a->expert_matrices = 0;
+	a->expert_params = a->expert_bytes = 0;
+}
+
+static int shape_of(struct config *c, const json_t *beside,
+		    const char *path_name, struct arch *a, char *why,
+		    size_t why_bytes)
+{
+	struct layers ls;
+	struct attention at;
+	struct quant q;
+	int err;
+
+	read_identity(c, a);
+	err = check(c, a, why, why_bytes);
+	if (err)
+		return err;
 	if (layers_read(c, a->experts, &ls) != 0)
 		return fail(-EINVAL, why, why_bytes, "%s",
 			    c->bad[0] ? "num_hidden_layers makes no sense"
 				      : "no sensible number of layers");
 	attention_read(c, a->hidden, &at);
-	quant_read(c, beside, &ls, &q);
-	err = check(c, a, why, why_bytes);
-	if (err)
-		return err;
 	if (experts_missed(c, a))
-		return fail(-ENOTSUP, why, why_bytes,
-			    "model type \"%s\": its experts were not found",
-			    a->model_type);
+		return no_experts_found(a, ls.n, why, why_bytes);
 	a->layers = ls.n;
 	a->moe_layers = ls.ffns[FFN_MOE];
 	if (a->experts && a->moe_layers == 0)
 		return fail(-ENOTSUP, why, why_bytes,
-			    "model type \"%s\": no layer has experts",
-			    a->model_type);
-	a->kv_bytes_per_token = kv_bytes(&ls, &at);
+			    "model type \"%s\": %u experts, but in none of "
+			    "its %u layers",
+			    a->model_type, a->experts, ls.n);
+	quant_read(c, beside, path_name[0] ? path_name : a->name, &ls, &q);
+	read_cache(c, &ls, &at, a);
+	a->kv_element_bytes = q.kv_element_bytes;
 	read_dense(c, &ls, &at, &q, a);
 	read_expert_bytes(c, &q, a);
-	a->draft_moe_layers = a->experts
-				      ? config_u32(c,
-						   "num_nextn_predict_layers "
-						   "mtp_num_hidden_layers",
-						   0)
-				      : 0;
-	if (!a->experts)
-		a->expert_in = a->expert_inter = a->expert_matrices = 0,
-		a->expert_params = a->expert_bytes = 0;
+	if (a->experts)
+		a->draft_moe_layers = config_u32(c,
+						 "num_nextn_predict_layers "
+						 "mtp_num_hidden_layers",
+						 0);
+	else
+		forget_experts(a);
 	return check(c, a, why, why_bytes);
 }
 
-int model_config_parse(const char *json, size_t bytes, const char *quant,
-		       size_t quant_bytes, struct arch *out, char *why,
-		       size_t why_bytes)
+int model_config_named(const struct model_config_text *in, struct arch *out,
+		       char *why, size_t why_bytes)
 {
 	struct arch a = { .experts = 0 };
 	json_t *root, *beside = NULL;
@@ -313,11 +381,11 @@ int model_config_parse(const char *json, size_t bytes, const char *quant,
 	struct config c;
 	int err;
 
-	if (bytes > MODEL_CONFIG_BYTES_MAX ||
-	    quant_bytes > MODEL_CONFIG_BYTES_MAX)
+	if (in->bytes > MODEL_CONFIG_BYTES_MAX ||
+	    in->quant_bytes > MODEL_CONFIG_BYTES_MAX)
 		return fail(-EFBIG, why, why_bytes, "larger than %u MiB",
 			    MODEL_CONFIG_BYTES_MAX >> 20);
-	root = config_load(json, bytes, &error);
+	root = config_load(in->json, in->bytes, &error);
 	if (!json_is_object(root)) {
 		json_decref(root);
 		return fail(-EINVAL, why, why_bytes,
@@ -325,10 +393,11 @@ int model_config_parse(const char *json, size_t bytes, const char *quant,
 			    root ? 1 : error.line,
 			    root ? "another type" : error.text);
 	}
-	if (quant)
-		beside = config_load(quant, quant_bytes, &error);
+	if (in->quant)
+		beside = config_load(in->quant, in->quant_bytes, &error);
 	config_init(&c, root);
-	err = shape_of(&c, beside, &a, why, why_bytes);
+	err = shape_of(&c, beside, in->name, &a, why, why_bytes);
+	config_done(&c);
 	json_decref(root);
 	json_decref(beside);
 	if (err == 0)
@@ -336,71 +405,15 @@ int model_config_parse(const char *json, size_t bytes, const char *quant,
 	return err;
 }
 
-/* ---- files ------------------------------------------------------------ */
-
-static int read_file(const char *path, char **text, size_t *bytes)
+int model_config_parse(const char *json, size_t bytes, const char *quant,
+		       size_t quant_bytes, struct arch *out, char *why,
+		       size_t why_bytes)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	struct stat st;
-	size_t n = 0, size;
-	char *buf;
-	int err = 0;
+	const struct model_config_text in = { .json = json,
+					      .bytes = bytes,
+					      .quant = quant,
+					      .quant_bytes = quant_bytes,
+					      .name = "" };
 
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st) != 0)
-		err = -errno;
-	else if (!S_ISREG(st.st_mode))
-		err = -EINVAL;
-	else if (st.st_size > (off_t)MODEL_CONFIG_BYTES_MAX)
-		err = -EFBIG;
-	if (err) {
-		close(fd);
-		return err;
-	}
-	size = (size_t)st.st_size;
-	buf = malloc(size + 1);
-	while (buf && n < size) {
-		ssize_t got = read(fd, buf + n, size - n);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			err = -errno;
-		if (got <= 0)
-			break;
-		n += (size_t)got;
-	}
-	close(fd);
-	if (!buf || err) {
-		free(buf);
-		return err ? err : -ENOMEM;
-	}
-	*text = buf;
-	*bytes = n;
-	return 0;
-}
-
-int model_config_read(const char *path, struct arch *out, char *why,
-		      size_t why_bytes)
-{
-	const char *slash = strrchr(path, '/');
-	int dir = slash ? (int)(slash - path + 1) : 0;
-	char beside[4096];
-	char *json = NULL, *quant = NULL;
-	size_t bytes = 0, quant_bytes = 0;
-	int err = read_file(path, &json, &bytes);
-
-	if (err)
-		return fail(err, why, why_bytes, "%s",
-			    err == -EINVAL ? "not a regular file"
-					   : strerror(-err));
-	if (snprintf(beside, sizeof(beside), "%.*shf_quant_config.json", dir,
-		     path) < (int)sizeof(beside))
-		(void)read_file(beside, &quant, &quant_bytes);
-	err = model_config_parse(json, bytes, quant, quant_bytes, out, why,
-				 why_bytes);
-	free(json);
-	free(quant);
-	return err;
+	return model_config_named(&in, out, why, why_bytes);
 }

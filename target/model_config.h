@@ -12,11 +12,14 @@
 
 #include "model/arch.h"
 
-#define MODEL_CONFIG_BYTES_MAX (8u << 20)
+#define MODEL_CONFIG_BYTES_MAX (32u << 20)
 
 /*
- * Read path, and hf_quant_config.json beside it if there is one.  A dense
- * model succeeds with experts == 0.  -ENOENT, -EFBIG, -EINVAL (not JSON, or a
+ * Read path, and hf_quant_config.json beside it if there is one (of
+ * "NAME_config.json": NAME_hf_quant_config.json).  Where neither says how the
+ * weights are stored but the file or its folder is named so ("...-NVFP4"), the
+ * name counts, and arch.quant says " by its name".  A dense model succeeds with
+ * experts == 0.  -ENOENT, -EFBIG, -EINVAL (not JSON, or a
  * number that makes no sense), -ENOTSUP (a family whose experts were not
  * found); why gets one line in every error.  *out is unchanged on error.
  */

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+static const char mla_rank[] = "kv_lora_rank attention_kv_lora_dim";
+
 static uint32_t heads_of(struct config *c)
 {
 	return config_u32(c, "num_attention_heads n_heads n_head", 1);
@@ -12,7 +14,7 @@ static uint32_t head_width(struct config *c, uint32_t hidden)
 	uint32_t heads = heads_of(c);
 	uint32_t width = config_u32(c,
 				    "head_dim hidden_size_per_head "
-				    "attention_head_dim",
+				    "attention_head_dim kv_channels",
 				    0);
 
 	if (!width && heads)
@@ -39,6 +41,7 @@ static void read_gqa(struct config *c, uint32_t hidden, struct attention *a)
 	double kv = config_u32(c,
 			       "n_head_kv num_kv_heads num_key_value_heads "
 			       "multi_query_group_num num_attention_groups "
+			       "n_kv_heads num_query_groups "
 			       "attn_config.kv_n_heads",
 			       (uint32_t)heads);
 	const char *type = config_string(c, "model_type");
@@ -63,6 +66,11 @@ static void read_gqa(struct config *c, uint32_t hidden, struct attention *a)
 	a->params[MIXER_SLIDING] =
 		gqa_params(h, swa_heads, swa_kv, swa_width, swa_v, gate);
 	a->kv_bytes[MIXER_FULL] = full_kv * (full_width + full_v) * 2;
+	a->kv_bytes[MIXER_SLIDING] = swa_kv * (swa_width + swa_v) * 2;
+	a->window = config_limit(c,
+				 "sliding_window sliding_window_size "
+				 "attention_window_size window_size",
+				 0);
 }
 
 /* Weights of the sparse-attention indexer of DeepSeek V3.2 and GLM-5. */
@@ -77,11 +85,13 @@ static double indexer_params(struct config *c, double hidden, double q_rank)
 static void read_mla(struct config *c, uint32_t hidden, struct attention *a)
 {
 	double heads = heads_of(c), h = hidden;
-	double q_rank = config_u32(c, "q_lora_rank", 0);
-	double kv_rank = config_u32(c, "kv_lora_rank", 0);
-	double rope = config_u32(c, "qk_rope_head_dim", 0);
-	double qk = config_u32(c, "qk_nope_head_dim", 0) + rope;
-	double v = config_u32(c, "v_head_dim", 0);
+	double q_rank = config_u32(c, "q_lora_rank attention_q_lora_dim", 0);
+	double kv_rank = config_u32(c, mla_rank, 0);
+	double rope =
+		config_u32(c, "qk_rope_head_dim attention_qk_rope_dim", 0);
+	double qk =
+		config_u32(c, "qk_nope_head_dim attention_qk_dim", 0) + rope;
+	double v = config_u32(c, "v_head_dim attention_v_dim", 0);
 	double q =
 		q_rank > 0 ? h * q_rank + q_rank * heads * qk : h * heads * qk;
 
@@ -90,6 +100,9 @@ static void read_mla(struct config *c, uint32_t hidden, struct attention *a)
 				heads * v * h + indexer_params(c, h, q_rank);
 	a->params[MIXER_SLIDING] = a->params[MIXER_FULL];
 	a->kv_bytes[MIXER_FULL] = (kv_rank + rope) * 2;
+	a->top_tokens = config_u32(c, "index_topk", 0);
+	if (a->top_tokens) /* keys in 8 bits with one scale each */
+		a->index_bytes = config_u32(c, "index_head_dim", 128) + 4.0;
 }
 
 /* DeepSeek V4: low-rank output by groups, and a cache of compressed entries
@@ -164,7 +177,7 @@ void attention_read(struct config *c, uint32_t hidden, struct attention *out)
 	*out = (struct attention){ .per_layer = 1, .kv_share = 1 };
 	if (config_get(c, "compress_ratios") || config_get(c, "o_lora_rank"))
 		read_compressed(c, hidden, out);
-	else if (config_u32(c, "kv_lora_rank", 0) > 0 &&
+	else if (config_u32(c, mla_rank, 0) > 0 &&
 		 config_flag(c, "use_mla", true))
 		read_mla(c, hidden, out);
 	else

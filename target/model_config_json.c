@@ -45,25 +45,37 @@ json_t *config_load(const char *json, size_t bytes, json_error_t *error)
 	return root;
 }
 
-void config_init(struct config *c, const json_t *root)
+static const json_t *text_part(const json_t *root)
 {
 	static const char *const parts[] = { "text_config", "llm_config",
-					     "language_config" };
+					     "language_config",
+					     "language_model_config" };
 	const json_t *thinker = json_object_get(root, "thinker_config");
 
-	*c = (struct config){ .root = root, .text = root };
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		const json_t *part = json_object_get(root, parts[i]);
 
 		if (!json_is_object(part))
 			part = json_object_get(thinker, parts[i]);
-		if (json_is_object(part)) {
-			c->text = part;
-			return;
-		}
+		if (json_is_object(part))
+			return part;
 	}
+	return root;
 }
 
+void config_init(struct config *c, const json_t *root)
+{
+	*c = (struct config){ .root = root, .text = text_part(root) };
+	c->defaults = config_defaults(config_string(c, "model_type"));
+}
+
+void config_done(struct config *c)
+{
+	json_decref(c->defaults);
+	c->defaults = NULL;
+}
+
+/* The value at a path of n characters; json null as such. */
 static const json_t *descend(const json_t *from, const char *path, size_t n)
 {
 	while (n > 0) {
@@ -81,23 +93,43 @@ static const json_t *descend(const json_t *from, const char *path, size_t n)
 		path = dot + 1;
 		n -= step + 1;
 	}
-	return json_is_null(from) ? NULL : from;
+	return from;
 }
 
-const json_t *config_get(const struct config *c, const char *keys)
+static bool is_value(const json_t *v)
 {
-	while (*keys) {
-		size_t n = strcspn(keys, " ");
-		const json_t *v = descend(c->text, keys, n);
+	return v && !json_is_null(v);
+}
 
-		if (!v && c->text != c->root)
-			v = descend(c->root, keys, n);
-		if (v)
+static const json_t *get_default(const struct config *c, const char *keys)
+{
+	while (c->defaults && *keys) {
+		size_t n = strcspn(keys, " ");
+		const json_t *v = descend(c->defaults, keys, n);
+
+		if (v && !descend(c->text, keys, n) &&
+		    !descend(c->root, keys, n))
 			return v;
 		keys += n;
 		keys += strspn(keys, " ");
 	}
 	return NULL;
+}
+
+const json_t *config_get(const struct config *c, const char *keys)
+{
+	for (const char *k = keys; *k;) {
+		size_t n = strcspn(k, " ");
+		const json_t *v = descend(c->text, k, n);
+
+		if (!is_value(v) && c->text != c->root)
+			v = descend(c->root, k, n);
+		if (is_value(v))
+			return v;
+		k += n;
+		k += strspn(k, " ");
+	}
+	return get_default(c, keys);
 }
 
 static void mark_bad(struct config *c, const char *keys)

@@ -4,7 +4,8 @@
  * Internal to target/model_config*.c.  Keys are given as a list of words: the
  * first that is there and not null wins, and a dot descends one object.  Each
  * is looked for in the text part of the config first, then in its root, as
- * the engines do.
+ * the engines do; where none is there, not even as null, the family's own
+ * default counts.
  *
  * A value of the wrong type or out of range is remembered in `bad` (first one
  * only) and reads as absent, so that callers can check once at the end.
@@ -22,6 +23,7 @@
 
 struct config {
 	const json_t *root, *text; /* borrowed; text may be root */
+	json_t *defaults;          /* owned; NULL: none are known */
 	char bad[48];              /* key of a senseless value, "" none */
 };
 
@@ -31,6 +33,11 @@ json_t *config_load(const char *json, size_t bytes, json_error_t *error);
 
 /* Point at root and at the part that describes the language model. */
 void config_init(struct config *c, const json_t *root);
+void config_done(struct config *c);
+
+/* The keys that a family may leave out, with what they are then; NULL: none
+ * are known.  The caller owns the reference. */
+json_t *config_defaults(const char *model_type);
 
 /* The value, or NULL when absent or null. */
 const json_t *config_get(const struct config *c, const char *keys);

@@ -73,45 +73,6 @@ static void split(struct answer *a)
 	}
 }
 
-static char *slurp(const char *path, size_t *n)
-{
-	FILE *f = fopen(path, "re");
-	char *text;
-	size_t room = 1 << 20;
-
-	if (!f)
-		return NULL;
-	text = malloc(room);
-	assert_non_null(text);
-	*n = fread(text, 1, room, f);
-	fclose(f);
-	return text;
-}
-
-/* NAME_config.json may have NAME_hf_quant_config.json beside it. */
-static int parse_case(const char *name, struct arch *a, char *why)
-{
-	char path[512], quant[512];
-	const char *tail = strstr(name, "_config.json");
-	size_t n = 0, qn = 0;
-	char *json, *q = NULL;
-	int err;
-
-	snprintf(path, sizeof(path), "%s/%s", case_dir(), name);
-	json = slurp(path, &n);
-	if (!json)
-		return -ENOENT;
-	if (tail) {
-		snprintf(quant, sizeof(quant), "%s/%.*s_hf_quant_config.json",
-			 case_dir(), (int)(tail - name), name);
-		q = slurp(quant, &qn);
-	}
-	err = model_config_parse(json, n, q, qn, a, why, 160);
-	free(json);
-	free(q);
-	return err;
-}
-
 static unsigned differs(const char *file, const char *what, double got,
 			const char *want)
 {
@@ -124,25 +85,60 @@ static unsigned differs(const char *file, const char *what, double got,
 }
 
 /*
- * Two rows have a figure that their file does not support: Laguna's says block
- * scales for every Linear where the figure has per-channel ones, 0.4 % more; the
- * other is bf16 without the hf_quant_config.json that was not collected with it,
- * and a name that ends in NVFP4 is no evidence: GLM-4.7-FP8's file is bf16 too,
- * and so is its row.
+ * One row has a figure that its file contradicts: Laguna-XS.2-FP8's only group
+ * of weights has "strategy": "block" and "block_structure": [128, 128] for every
+ * Linear, experts too, so an expert's 3 x 2048 x 512 weights have 192 scales of
+ * 4 bytes, where the row counts one for each of 3072 output rows.
  */
-static bool is_doubtful(const struct answer *r)
+#define LAGUNA_BYTES (3 * 2048 * 512 + 192 * 4.0)
+
+static unsigned check_bytes(const struct answer *r, const struct arch *a)
 {
-	return strstr(r->field[FILE_NAME], "Laguna-XS.2-FP8") ||
-	       strstr(r->field[FILE_NAME], "Nemotron-3.5-Lightning");
+	if (strstr(r->field[FILE_NAME], "Laguna-XS.2-FP8"))
+		return a->expert_bytes != LAGUNA_BYTES;
+	return differs(r->field[FILE_NAME], "bytes", a->expert_bytes,
+		       r->field[BYTES]);
+}
+
+/* "... add X B/token up to window W", "... capped at W tokens: X B/token ...",
+ * "+ indexer X B". */
+static unsigned check_cache(const struct answer *r, const struct arch *a)
+{
+	const char *note = r->field[KV_NOTE], *p;
+	double bytes = 0, index = 0;
+	unsigned window = 0;
+
+	p = strstr(note, " add ");
+	if (p &&
+	    sscanf(p, " add %lf B/token up to window %u", &bytes, &window) != 2)
+		return 1;
+	p = strstr(note, " capped at ");
+	if (p && sscanf(p, " capped at %u tokens: %lf", &window, &bytes) != 2)
+		return 1;
+	p = strstr(note, "+ indexer ");
+	if (p && sscanf(p, "+ indexer %lf B", &index) != 1)
+		return 1;
+	if (bytes == a->kv_window_bytes_per_token &&
+	    (window == a->kv_window_tokens || bytes == 0) &&
+	    index == a->kv_index_bytes_per_token)
+		return 0;
+	print_error("%s: window %u with %.0f, index %.0f; note: %s\n",
+		    r->field[FILE_NAME], a->kv_window_tokens,
+		    a->kv_window_bytes_per_token, a->kv_index_bytes_per_token,
+		    note);
+	return 1;
 }
 
 static unsigned check_row(const struct answer *r)
 {
 	const char *file = r->field[FILE_NAME];
+	char path[512], why[160] = "";
 	struct arch a;
-	char why[160] = "";
 	unsigned bad = 0;
-	int err = parse_case(file, &a, why);
+	int err;
+
+	snprintf(path, sizeof(path), "%s/%s", case_dir(), file);
+	err = model_config_read(path, &a, why, sizeof(why));
 
 	if (err) {
 		print_error("%s: %d %s\n", file, err, why);
@@ -159,9 +155,9 @@ static unsigned check_row(const struct answer *r)
 		       r->field[EXPERT_INTER]);
 	bad += differs(file, "matrices", a.expert_matrices, r->field[MATRICES]);
 	bad += differs(file, "params", a.expert_params, r->field[PARAMS]);
-	if (!is_doubtful(r))
-		bad += differs(file, "bytes", a.expert_bytes, r->field[BYTES]);
+	bad += check_bytes(r, &a);
 	bad += differs(file, "KV bytes", a.kv_bytes_per_token, r->field[KV]);
+	bad += check_cache(r, &a);
 	return bad;
 }
 
