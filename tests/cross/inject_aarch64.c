@@ -22,6 +22,7 @@
 #define STACK_BYTES 65536u
 #define VECTORS 32
 #define SIG_CATCH SIGUSR1
+#define GADGET_BYTES 16u /* both */
 #define MARK 77
 
 /* What hold() has in its registers over the call, and what it finds after. */
@@ -35,7 +36,7 @@ struct hold {
 
 long hold(void *stack_top, struct hold *h);
 void jump(uint64_t frame, uint64_t sigreturn);
-extern const uint8_t gadget_call[], gadget_sigreturn[], gadget_end[];
+extern const uint8_t gadget_call[], gadget_sigreturn[];
 
 /* clang-format off */
 __asm__(
@@ -50,9 +51,6 @@ __asm__(
 "gadget_sigreturn:\n"
 "	mov x8, #139\n"
 "	svc #0\n"
-".globl gadget_end\n"
-"gadget_end:\n"
-"	nop\n"
 ".globl jump\n"
 "jump:\n"
 "	mov sp, x0\n"
@@ -164,7 +162,7 @@ static struct cpu_gadgets gadgets(void)
 {
 	struct cpu_gadgets g = { 0 };
 
-	cpu_find_gadgets(gadget_call, (size_t)(gadget_end - gadget_call),
+	cpu_find_gadgets(gadget_call, GADGET_BYTES,
 			 (uint64_t)(uintptr_t)gadget_call, &g);
 	return g;
 }

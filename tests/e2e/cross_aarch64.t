@@ -1,6 +1,6 @@
 #!/bin/sh
 # cross_aarch64.t - the agent, the injector and what they use, built for 64-bit
-# Arm without a warning; the injector's code for that processor at work in qemu.
+# Arm without a warning; what they have for that processor at work in qemu.
 cd "$(dirname "$0")/../.." || exit 1
 T=$(mktemp -d) || exit 1
 trap 'rm -rf "$T"' EXIT
@@ -33,9 +33,13 @@ flags="-std=gnu11 -D_GNU_SOURCE -iquote . -isystem $T/include -O1 -Wall
 
 compile() {
 	mkdir -p "$T/o"
-	printf '%s\n' target/*.c wire/*.c cupti/*.c agent/*.c | xargs -P 2 -I{} \
-		sh -c "$CC $(echo $flags) -fPIC -fvisibility=hidden -c \
-		-o $T/o/\$(echo {} | tr / _).o {} || exit 255"
+	printf '%s\n' target/*.c wire/*.c cupti/*.c agent/*.c |
+		grep -v '^agent/boot.c$' | xargs -P 2 -I{} sh -c "$CC \
+		$(echo $flags) -fPIC -fvisibility=hidden -c \
+		-o $T/o/\$(echo {} | tr / _).o {} || exit 255" &&
+	$CC $flags -fPIC -fvisibility=hidden -O2 -ffreestanding \
+		-fno-stack-protector -fno-jump-tables -mgeneral-regs-only \
+		-c -o "$T/o/agent_boot.c.o" agent/boot.c
 }
 link_agent() {
 	set -- "$T"/o/agent_*.o "$T"/o/wire_ring.c.o
@@ -46,18 +50,25 @@ link_agent() {
 		-Wl,--version-script=agent/agent.map -o "$T/agent.so" "$@" \
 		-ldl -lpthread
 }
-build_injector() {
-	$CC $flags -static -o "$T/inject" tests/cross/inject_aarch64.c \
-		target/inject_aarch64.c
+build_programs() {
+	$CC $flags -o "$T/inject" tests/cross/inject_aarch64.c \
+		target/inject_aarch64.c &&
+	$CC $flags -o "$T/boot" tests/cross/boot_aarch64.c -ldl -lpthread
+}
+# at_work CHECKS PROGRAM [ARGUMENT]
+at_work() {
+	want=$1; shift
+	timeout 60 qemu-aarch64-static -L /usr/aarch64-linux-gnu "$@" \
+		>"$T/tap" 2>&1
+	rc=$?
+	cat "$T/tap"
+	test "$rc" = 0 -a "$(grep -c '^ok' "$T/tap")" = "$want"
 }
 
 t "target, wire, cupti and agent compile for aarch64 without a warning" compile
 t "the agent links for aarch64" link_agent
-t "the injector's code for aarch64 builds" build_injector
-timeout 60 qemu-aarch64-static "$T/inject" >"$T/tap" 2>&1
-rc=$?
-sed 's/^/# /' "$T/tap"
-t "and does what it should ($(grep -c '^ok' "$T/tap") checks in qemu)" \
-	test "$rc" = 0 -a "$(grep -c '^ok' "$T/tap")" -ge 22
+t "its test programs build" build_programs
+t "registers, frame and gadgets: 22 checks" at_work 22 "$T/inject"
+t "the boot code loads the agent: 7 checks" at_work 7 "$T/boot" "$T/agent.so"
 echo "1..$n"
 exit $bad
