@@ -1,7 +1,7 @@
 /*
  * hw.h - peaks of GPUs: data-sheet values, dense (not sparse)
  *
- * The table in hw.c names a source per row.
+ * The table in gpus.def names a source per row.
  */
 #ifndef MOETOP_MODEL_HW_H
 #define MOETOP_MODEL_HW_H
@@ -13,6 +13,7 @@ struct gpu {
 	double bw;        /* bytes per second */
 	double flops[3];  /* by enum compute_type; 0: no native unit */
 	double l2_bytes;
+	double memory_bytes; /* of the largest model of its name */
 	const char *source;
 };
 

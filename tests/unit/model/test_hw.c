@@ -46,6 +46,26 @@ static void test_names_that_drivers_report(void **state)
 		{ "NVIDIA GB200", "GB200" },
 		{ "NVIDIA B300 SXM6 AC", "B300-HGX" },
 		{ "AMD Instinct MI300X", "MI300X" },
+		{ "AMD Instinct MI325X", "MI325X" },
+		{ "AMD Instinct MI355X", "MI355X" },
+		{ "Tesla V100-SXM2-32GB", "V100-SXM2" },
+		{ "Tesla V100-PCIE-16GB", "V100-PCIe" },
+		{ "V100", "V100-SXM2" },
+		{ "Tesla T4", "T4" },
+		{ "NVIDIA A30", "A30" },
+		{ "NVIDIA A40", "A40" },
+		{ "NVIDIA A10G", "A10G" },
+		{ "NVIDIA L20", "L20" },
+		{ "NVIDIA L40", "L40" },
+		{ "NVIDIA RTX A6000", "RTXA6000" },
+		{ "NVIDIA RTX 6000 Ada Generation", "RTX6000-Ada" },
+		{ "NVIDIA GeForce RTX 3090", "RTX3090" },
+		{ "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition",
+		  "RTXPRO6000-MaxQ" },
+		{ "NVIDIA H20-3e", "H20-141GB" },
+		{ "NVIDIA GH200 144G HBM3e", "GH200-144GB" },
+		{ "NVIDIA GB300", "GB300" },
+		{ "gb200", "GB200" },
 		{ "NVIDIA GB10", "GB10-Spark" },
 	};
 
@@ -64,15 +84,15 @@ static void test_unknown_is_unknown(void **state)
 		"",
 		"NVIDIA",
 		"GPU",
-		"NVIDIA A10G",
-		"NVIDIA L40",
-		"Tesla T4",
-		"NVIDIA H20-3e",
+		"NVIDIA A2",
+		"NVIDIA RTX 6000",
+		"Tesla V100-SXM2-32GB MIG",
+		"NVIDIA GeForce RTX 3090 Ti",
+		"NVIDIA H100 SXM5 64GB",
 		"NVIDIA GeForce RTX 4090 D",
 		"NVIDIA GeForce RTX 4090 Laptop GPU",
-		"NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition",
 		"NVIDIA A100-SXM4-80GB MIG 1g.10gb",
-		"NVIDIA GH200 144G HBM3e",
+		"NVIDIA H20-3e MIG 1g.18gb",
 		"H2000",
 		"XH200",
 	};
@@ -96,9 +116,14 @@ static void test_every_row_finds_itself(void **state)
 		assert_ptr_equal(gpu_find(g->name), g);
 		assert_true(g->bw > 1e11 && g->bw < 1e13);
 		assert_true(g->flops[COMPUTE_BF16] > 1e13);
+		assert_true(g->memory_bytes >= 16e9 && g->l2_bytes > 1e6);
+		assert_true(
+			g->flops[COMPUTE_FP8] == 0 ||
+			fabs(g->flops[COMPUTE_FP8] / g->flops[COMPUTE_BF16] -
+			     2) < 0.03);
 		assert_true(g->source && g->source[0]);
 	}
-	assert_true(n >= 22);
+	assert_true(n >= 40);
 }
 
 static void test_missing_unit_falls_back(void **state)
