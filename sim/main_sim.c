@@ -4,6 +4,7 @@
  * Three threads of its own: this one runs the engine loop and so makes every
  * CUDA call; `http` serves; `control` waits for signals, ends a run that has a
  * duration, and writes the truth log.  With --users a fourth makes the load.
+ * With --tp or --ep the GPUs are in worker processes, this program again.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -15,25 +16,25 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "sim/gpu/simgpu.h"
 #include "sim/server/clock.h"
 #include "sim/server/engine.h"
 #include "sim/server/http.h"
 #include "sim/server/load.h"
 #include "sim/server/options.h"
-#include "sim/server/routing.h"
-#include "sim/server/runner.h"
-#include "sim/server/shape.h"
-#include "sim/server/truth.h"
+#include "sim/server/rank.h"
+#include "sim/server/rank_worker.h"
+#include "sim/server/ranks.h"
 
 #define STOP_WITHIN_NS (1800 * 1000000ull)
 #define START_NS (20 * 1000000ull) /* how often to see whether we serve yet */
 
 struct sim {
 	struct sim_options o;
-	struct shape shape;
-	struct routing *routing;
-	struct truth *truth;
-	struct runner *runner;
+	int argc;
+	char **argv;
+	struct rank_model model;
+	struct ranks *ranks; /* NULL: the GPU is in this process */
 	struct engine *engine;
 	struct http *http;
 	pthread_t control, load;
@@ -55,8 +56,8 @@ static void log_totals(struct sim *s)
 	struct truth_totals n;
 
 	http_totals(s->http, &n);
-	truth_totals(s->truth, clock_ns(), &n);
-	if (truth_flush(s->truth))
+	truth_totals(s->model.truth, clock_ns(), &n);
+	if (truth_flush(s->model.truth))
 		complain("the truth log cannot be written");
 }
 
@@ -116,6 +117,8 @@ static void *control_run(void *arg)
 		}
 		if (serving)
 			log_totals(s);
+		if (serving && s->ranks)
+			ranks_tick(s->ranks);
 		if (end_ns && clock_ns() >= end_ns)
 			break;
 	}
@@ -153,7 +156,7 @@ static void *load_thread(void *arg)
 static void choose_name(struct sim *s)
 {
 	const char *file = strrchr(s->o.model, '/');
-	const char *known = s->shape.arch.name;
+	const char *known = s->model.shape.arch.name;
 
 	if (s->o.name[0])
 		return;
@@ -163,38 +166,53 @@ static void choose_name(struct sim *s)
 		 known[0] ? known : file);
 }
 
-static int start_model(struct sim *s, char *why, size_t why_bytes)
+static int step_here(void *arg, const struct sched_step *step)
 {
-	const struct arch *a = &s->shape.arch;
-	int err = shape_read(s->o.model, &s->shape, why, why_bytes);
+	return runner_step(arg, step);
+}
 
-	if (err)
-		return err;
-	if (s->o.max_model_len)
-		s->shape.max_model_len = s->o.max_model_len;
-	choose_name(s);
-	return routing_new(&s->routing, &s->o.routing, a->moe_layers,
-			   a->experts, a->top_k, why, why_bytes);
+static int step_there(void *arg, const struct sched_step *step)
+{
+	return ranks_step(arg, step);
+}
+
+static int start_workers(struct sim *s, unsigned n, char *why, size_t why_bytes)
+{
+	struct ranks_options o = {
+		.n = n,
+		.expert = s->o.ep > 1,
+		.flavour = s->o.flavour,
+		.max_seqs = s->o.max_seqs,
+		.argc = s->argc,
+		.argv = s->argv,
+	};
+	uint64_t dies_s = 0;
+
+	if (simgpu_fault("worker_dies", &dies_s))
+		o.dies_s = (double)dies_s;
+	return ranks_open(&s->ranks, &o, why, why_bytes);
 }
 
 static int start_engine(struct sim *s, char *why, size_t why_bytes)
 {
-	struct runner_options o = {
-		.shape = &s->shape,
-		.routing = s->routing,
-		.truth = s->truth,
-		.gpu = s->o.gpu,
-		.flavour = s->o.flavour,
-		.limits = { .max_seqs = s->o.max_seqs,
-			    .max_tokens = s->o.max_tokens },
-		.graphs = s->o.graphs,
-		.seed = s->o.seed,
-	};
-	int err = runner_open(&s->runner, &o, why, why_bytes);
+	const struct sched_limits limits = { .max_seqs = s->o.max_seqs,
+					     .max_tokens = s->o.max_tokens };
+	const struct rank_part whole = { .rank = 0, .ranks = 1 };
+	unsigned n = s->o.tp > s->o.ep ? s->o.tp : s->o.ep;
+	struct engine_gpu gpu = { .step = step_here };
+	int err;
 
+	if (n > 1)
+		err = start_workers(s, n, why, why_bytes);
+	else
+		err = rank_model_start(&s->model, &s->o, &whole, why,
+				       why_bytes);
 	if (err)
 		return err;
-	err = engine_new(&s->engine, s->runner, &o.limits);
+	gpu.arg = s->model.runner;
+	if (s->ranks)
+		gpu = (struct engine_gpu){ step_there, s->ranks };
+	err = engine_new(&s->engine, &gpu, &limits);
 	if (err)
 		snprintf(why, why_bytes, "engine: %s", strerror(-err));
 	return err;
@@ -207,14 +225,15 @@ static int start_http(struct sim *s, char *why, size_t why_bytes)
 		.port = s->o.port,
 		.model_name = s->o.name,
 		.model_path = s->o.model,
-		.max_model_len = s->shape.max_model_len,
+		.max_model_len = s->model.shape.max_model_len,
 		.flavour = s->o.flavour,
 		.stream_interval = s->o.stream_interval,
 		.mean_tokens = s->o.output_tokens,
-		.kv_capacity = runner_kv_tokens(s->runner),
+		.kv_capacity = s->ranks ? ranks_kv_tokens(s->ranks)
+					: runner_kv_tokens(s->model.runner),
 		.seed = s->o.seed,
 		.engine = s->engine,
-		.truth = s->truth,
+		.truth = s->model.truth,
 	};
 	int err = http_open(&s->http, &o, why, why_bytes);
 
@@ -226,16 +245,11 @@ static int start_http(struct sim *s, char *why, size_t why_bytes)
 static int start(struct sim *s)
 {
 	char why[512] = "cannot start";
-	int err = 0;
+	int err =
+		rank_model_open(&s->model, &s->o, s->o.truth, why, sizeof(why));
 
-	if (s->o.truth[0]) {
-		err = truth_open(&s->truth, s->o.truth);
-		if (err)
-			snprintf(why, sizeof(why), "%.400s: %s", s->o.truth,
-				 strerror(-err));
-	}
 	if (!err)
-		err = start_model(s, why, sizeof(why));
+		choose_name(s);
 	if (!err)
 		err = start_engine(s, why, sizeof(why));
 	if (!err)
@@ -260,9 +274,8 @@ static void finish(struct sim *s)
 	}
 	http_close(s->http);
 	engine_free(s->engine);
-	runner_close(s->runner);
-	routing_free(s->routing);
-	if (truth_close(s->truth))
+	ranks_close(s->ranks);
+	if (rank_model_close(&s->model))
 		complain("the truth log cannot be written");
 }
 
@@ -279,7 +292,8 @@ static int run(struct sim *s)
 		return failed;
 	}
 	if (engine_run(s->engine)) {
-		complain(runner_error(s->runner));
+		complain(s->ranks ? ranks_error(s->ranks)
+				  : runner_error(s->model.runner));
 		_exit(1);
 	}
 	http_stop(s->http);
@@ -310,6 +324,8 @@ int main(int argc, char **argv)
 	static struct sim s;
 	char why[640];
 
+	if (rank_worker_wanted())
+		return rank_worker_main(argc ? argv[0] : "");
 	if (options_parse(argc, argv, &s.o, why, sizeof(why))) {
 		complain(why);
 		return 2;
@@ -318,6 +334,8 @@ int main(int argc, char **argv)
 		fputs(options_usage, stdout);
 		return 0;
 	}
+	s.argc = argc;
+	s.argv = argv;
 	prepare_process();
 	return run(&s);
 }

@@ -12,7 +12,7 @@ struct list {
 };
 
 struct engine {
-	struct runner *runner;
+	struct engine_gpu gpu;
 	struct sched sched;
 	int fd;
 	pthread_mutex_t in_lock; /* guards inbox, aborts, stop */
@@ -45,7 +45,7 @@ static struct request *list_take(struct list *l)
 	return q;
 }
 
-int engine_new(struct engine **out, struct runner *r,
+int engine_new(struct engine **out, const struct engine_gpu *gpu,
 	       const struct sched_limits *limits)
 {
 	struct engine *e = calloc(1, sizeof(*e));
@@ -53,7 +53,7 @@ int engine_new(struct engine **out, struct runner *r,
 
 	if (!e)
 		return -ENOMEM;
-	e->runner = r;
+	e->gpu = *gpu;
 	e->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	err = e->fd < 0 ? -errno : sched_init(&e->sched, limits);
 	if (err) {
@@ -238,7 +238,7 @@ int engine_run(struct engine *e)
 			e->stats.running = e->sched.running_n;
 			e->stats.waiting = e->sched.waiting_n;
 			pthread_mutex_unlock(&e->out_lock);
-			err = runner_step(e->runner, &step);
+			err = e->gpu.step(e->gpu.arg, &step);
 		}
 		pthread_mutex_lock(&e->out_lock);
 		if (step.items_n && !err)

@@ -13,7 +13,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sim/server/runner.h"
 #include "sim/server/sched.h"
 
 /*
@@ -42,8 +41,15 @@ struct engine_stats {
 
 struct engine;
 
-/* r is borrowed until engine_free.  0, -ENOMEM or -errno. */
-int engine_new(struct engine **out, struct runner *r,
+/* What runs a step: one GPU of this process, or those of its workers. */
+struct engine_gpu {
+	/* 0, or -EIO when the GPU failed */
+	int (*step)(void *arg, const struct sched_step *step);
+	void *arg; /* borrowed until engine_free */
+};
+
+/* 0, -ENOMEM or -errno. */
+int engine_new(struct engine **out, const struct engine_gpu *gpu,
 	       const struct sched_limits *limits);
 void engine_free(struct engine *e);
 

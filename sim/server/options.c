@@ -1,4 +1,5 @@
 #include "sim/server/options.h"
+#include "sim/server/rank_wire.h"
 
 #include <errno.h>
 #include <math.h>
@@ -14,6 +15,9 @@ const char options_usage[] =
 	"usage: moetop-sim --model CONFIG.json [options]\n"
 	"  --gpu H100|H200|B200|A100          default H200\n"
 	"  --engine vllm|sglang               default vllm\n"
+	"  --backend NAME|FILE                kernels of sim/sequences/, "
+	"default the engine's\n"
+	"                                     Triton path\n"
 	"  --graphs | --eager                 default --graphs\n"
 	"  --host ADDR  --port N              default 127.0.0.1 8000; 0: any\n"
 	"  --served-model-name NAME\n"
@@ -24,7 +28,9 @@ const char options_usage[] =
 	"  --routing uniform|zipf:A|popularity[:FILE]\n"
 	"  --persistence P                    a sequence keeps its taste, "
 	"0..1\n"
-	"  --tp 1  --ep 1                     one rank only\n"
+	"  --tp N | --ep N                    a process per GPU, each with a "
+	"part of every\n"
+	"                                     matrix | with E/N whole experts\n"
 	"  --users SPEC                       built-in load: 16, or "
 	"1:10,16:10a,512:10\n"
 	"  --prompt-tokens N  --output-tokens N  --think-time S  "
@@ -34,7 +40,11 @@ const char options_usage[] =
 	"                                     three-users-512, burst-aborts, "
 	"prefill,\n"
 	"                                     long-context\n"
-	"  --truth FILE                       log what really happened\n"
+	"  --truth FILE                       log what really happened; what "
+	"worker I did\n"
+	"                                     goes to FILE.rankI, after its "
+	"restart to\n"
+	"                                     FILE.rankI.2\n"
 	"  --duration S                       stop by itself\n"
 	"  --seed N\n";
 
@@ -90,6 +100,12 @@ static int set_engine(struct sim_options *o, const char *v)
 	else
 		return -EINVAL;
 	return 0;
+}
+
+static int set_backend(struct sim_options *o, const char *v)
+{
+	return options_find(v, "sequences", ".seq", o->backend,
+			    sizeof(o->backend));
 }
 
 static int set_graphs(struct sim_options *o, const char *v)
@@ -158,12 +174,14 @@ static int set_persistence(struct sim_options *o, const char *v)
 	return take_number(&o->routing.persistence, v, 0, 1);
 }
 
-static int set_one_rank(struct sim_options *o, const char *v)
+static int set_tp(struct sim_options *o, const char *v)
 {
-	unsigned n;
+	return take_count(&o->tp, v, 1, RANKS_MAX);
+}
 
-	(void)o;
-	return take_count(&n, v, 1, 1);
+static int set_ep(struct sim_options *o, const char *v)
+{
+	return take_count(&o->ep, v, 1, RANKS_MAX);
 }
 
 static int set_users(struct sim_options *o, const char *v)
@@ -227,6 +245,8 @@ static const struct option_row {
 	{ "model", false, set_model, "no such file; name a config.json" },
 	{ "gpu", false, set_gpu, "use H100, H200, B200 or A100" },
 	{ "engine", false, set_engine, "use vllm or sglang" },
+	{ "backend", false, set_backend,
+	  "no such file; name one of sim/sequences" },
 	{ "graphs", true, set_graphs, NULL },
 	{ "eager", true, set_eager, NULL },
 	{ "host", false, set_host, "too long" },
@@ -239,8 +259,8 @@ static const struct option_row {
 	{ "routing", false, set_routing,
 	  "use uniform, zipf:EXPONENT or popularity[:FILE]" },
 	{ "persistence", false, set_persistence, "use 0 to 1" },
-	{ "tp", false, set_one_rank, "only one rank is simulated; use 1" },
-	{ "ep", false, set_one_rank, "only one rank is simulated; use 1" },
+	{ "tp", false, set_tp, "use 1 to 16" },
+	{ "ep", false, set_ep, "use 1 to 16" },
 	{ "users", false, set_users, "use N or USERS:SECONDS[a],..." },
 	{ "prompt-tokens", false, set_prompt_tokens, "use 1 to 1000000" },
 	{ "output-tokens", false, set_output_tokens, "use 1 to 1000000" },
@@ -412,6 +432,8 @@ int options_parse(int argc, char **argv, struct sim_options *out, char *why,
 		.routing = { .kind = ROUTING_POPULARITY },
 		.graphs = true,
 		.port = 8000,
+		.tp = 1,
+		.ep = 1,
 		.max_seqs = 1024,
 		.max_tokens = 8192,
 		.stream_interval = 1,
@@ -425,6 +447,9 @@ int options_parse(int argc, char **argv, struct sim_options *out, char *why,
 	if (!err)
 		err = parse_words(argc - 1, argv + 1, o, &scenario, why,
 				  why_bytes);
+	if (!err && o->tp > 1 && o->ep > 1 && o->tp != o->ep)
+		err = refuse(why, why_bytes, "--ep", NULL,
+			     "use 1, or the same number as --tp");
 	if (!err && !o->model[0] && !o->help)
 		err = refuse(why, why_bytes, "--model", NULL,
 			     "missing; name a config.json");

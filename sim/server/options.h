@@ -26,8 +26,10 @@ struct sim_options {
 	char routing_text[OPTIONS_PATH_BYTES];
 	struct routing_options routing; /* file points into routing_text */
 	enum kernel_flavour flavour;
+	char backend[OPTIONS_PATH_BYTES]; /* --backend; empty: the engine's */
 	bool graphs;
 	uint16_t port;
+	unsigned tp, ep; /* ranks, each a process; 1: in this one */
 	unsigned max_seqs, max_tokens, max_model_len, stream_interval;
 	struct users users; /* phases 0: no load of its own */
 	double prompt_tokens, output_tokens, think_s, abort_ratio;

@@ -34,6 +34,8 @@ void shape_split(struct shape *s, unsigned mlp_width)
 	s->kv_bytes = a->kv_bytes_per_token / a->layers;
 	s->total_bytes =
 		a->dense_bytes + moe_layers * a->experts * a->expert_bytes;
+	s->experts_from = 0;
+	s->experts_to = a->experts;
 	s->first_matmul = a->expert_matrices == 2 ? 0.5 : 2.0 / 3;
 }
 

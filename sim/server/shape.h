@@ -30,6 +30,7 @@ struct shape {
 	double kv_bytes;     /* of one token in one layer */
 	double total_bytes;  /* of all weights */
 	double first_matmul; /* share of an expert in its first GEMM: 2/3 */
+	unsigned experts_from, experts_to; /* whose weights are here */
 };
 
 /* 0, or the errors of model_config_read; -ENOTSUP for a dense model.  why gets

@@ -1,5 +1,6 @@
 /* The engine loop: every token reaches the server, whatever its pace. */
 #include "sim/server/engine.h"
+#include "sim/server/runner.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -47,14 +48,20 @@ static int close_engine(void **state)
 	return 0;
 }
 
+static int step(void *arg, const struct sched_step *s)
+{
+	return runner_step(arg, s);
+}
+
 /* The GPU belongs to the thread that opened it, so the server's side is the one
  * that gets a thread. */
 static void run_against(void *(*server)(void *arg), void *arg)
 {
+	const struct engine_gpu gpu = { .step = step, .arg = runner };
 	pthread_t t;
 	void *bad = NULL;
 
-	assert_int_equal(engine_new(&engine, runner, &limits), 0);
+	assert_int_equal(engine_new(&engine, &gpu, &limits), 0);
 	assert_int_equal(pthread_create(&t, NULL, server, arg), 0);
 	assert_int_equal(engine_run(engine), 0);
 	pthread_join(t, &bad);

@@ -89,8 +89,8 @@ static void mistakes_are_named(void **state)
 {
 	static const char *const bad[][2] = {
 		{ "--gpu", "" },          { "--port", "65536" },
-		{ "--port", "x" },        { "--tp", "2" },
-		{ "--ep", "8" },          { "--max-num-seqs", "0" },
+		{ "--port", "x" },        { "--tp", "17" },
+		{ "--ep", "0" },          { "--max-num-seqs", "0" },
 		{ "--users", "5," },      { "--routing", "fair" },
 		{ "--speed", "2" },       { "--scenario", "no-such" },
 		{ "--persistence", "2" }, { "--engine", "tgi" },
@@ -102,6 +102,10 @@ static void mistakes_are_named(void **state)
 				 -EINVAL);
 		assert_non_null(strstr(why, bad[i][0]));
 	}
+	assert_int_equal(PARSE("--model", file, "--tp", "4", "--ep", "2"),
+			 -EINVAL);
+	assert_non_null(strstr(why, "--ep"));
+	assert_int_equal(PARSE("--model", file, "--tp", "4", "--ep", "4"), 0);
 	assert_int_equal(PARSE("--port", "0"), -EINVAL);
 	assert_non_null(strstr(why, "--model"));
 	assert_int_equal(PARSE("--model", "/nowhere/config.json"), -EINVAL);
