@@ -2,11 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -292,6 +296,104 @@ static void things_that_are_no_file_are_refused(void **state)
 	assert_int_equal(ring_open(&r, -1, NOW), -EBADF);
 }
 
+/* ---- sleep, and who reads ----------------------------------------------------- */
+
+static void a_released_ring_has_one_page(void **state)
+{
+	struct pair *p = *state;
+	struct stat st;
+
+	write_number(&p->w, 1);
+	ring_release(&p->w);
+	assert_int_equal(fstat(p->w.fd, &st), 0);
+	assert_true(st.st_blocks * 512 <= (blkcnt_t)sysconf(_SC_PAGESIZE));
+	assert_int_equal(st.st_size,
+			 RING_HEADER_BYTES + (off_t)CAP * RECORD_BYTES);
+}
+
+static void what_was_released_is_passed_over(void **state)
+{
+	struct pair *p = *state;
+	struct record out[CAP];
+
+	for (uint64_t i = 0; i < 10; i++)
+		write_number(&p->w, i);
+	assert_int_equal(ring_read(&p->r, out, 4), 4);
+	ring_release(&p->w);
+	assert_int_equal(ring_restore(&p->w), 0);
+	write_number(&p->w, 77);
+	/* The same reader, which knows nothing of it. */
+	assert_int_equal(ring_read(&p->r, out, CAP), 1);
+	assert_int_equal(out[0].time_ns, 77);
+	assert_int_equal(ring_lost(&p->r), 0);
+}
+
+static void the_next_reader_begins_after_a_sleep(void **state)
+{
+	struct pair *p = *state;
+	struct record out[CAP];
+
+	for (uint64_t i = 0; i < CAP; i++)
+		write_number(&p->w, i);
+	ring_close(&p->r, true);
+	assert_int_equal(p->w.h->control.detach, 1);
+	ring_release(&p->w);
+	assert_int_equal(ring_open(&p->r, p->w.fd, NOW), 0);
+	assert_int_equal(p->w.h->control.detach, 0);
+	assert_int_equal(ring_restore(&p->w), 0);
+	for (uint64_t i = 0; i < CAP; i++)
+		write_number(&p->w, 1000 + i);
+	assert_int_equal(ring_read(&p->r, out, CAP), CAP);
+	assert_int_equal(out[0].time_ns, 1000);
+}
+
+static void *stub(void *arg)
+{
+	struct ring_control *c = arg;
+	uint32_t before = 1; /* of the reader that pair_setup made */
+
+	while (atomic_load(&c->wake) == before)
+		syscall(SYS_futex, &c->wake, FUTEX_WAIT, before, NULL, NULL, 0);
+	return NULL;
+}
+
+static void opening_wakes_the_stub(void **state)
+{
+	struct pair *p = *state;
+	pthread_t thread;
+
+	ring_close(&p->r, true);
+	assert_int_equal(pthread_create(&thread, NULL, stub, &p->w.h->control),
+			 0);
+	assert_int_equal(ring_open(&p->r, p->w.fd, NOW), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(p->w.h->control.wake, 2);
+}
+
+static void a_reader_that_was_displaced_is_told_and_harms_nobody(void **state)
+{
+	struct pair *p = *state;
+	struct ring_reader late = p->r, thief;
+
+	assert_int_equal(ring_beat(&p->r, NOW), 0);
+	assert_int_equal(ring_open(&thief, p->w.fd, NOW + 2000000000u), 0);
+	assert_int_equal(ring_beat(&late, NOW + 2000000001u), -EBUSY);
+	ring_close(&p->r, true);
+	assert_int_equal(p->w.h->control.detach, 0);
+	assert_int_equal(ring_beat(&thief, NOW + 2000000002u), 0);
+	p->r = thief;
+}
+
+static void the_state_is_read_without_a_record(void **state)
+{
+	struct pair *p = *state;
+
+	atomic_store(&p->w.h->state.state, AGENT_STUB);
+	assert_int_equal(ring_agent_state(&p->r), AGENT_STUB);
+	atomic_store(&p->w.h->state.state, 12345);
+	assert_int_equal(ring_agent_state(&p->r), AGENT_ABSENT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -306,6 +408,12 @@ int main(void)
 		PAIR(heartbeat_from_the_future_locks_nobody_out),
 		PAIR(reader_goes_on_where_the_last_one_stopped),
 		PAIR(file_can_neither_shrink_nor_grow),
+		PAIR(a_released_ring_has_one_page),
+		PAIR(what_was_released_is_passed_over),
+		PAIR(the_next_reader_begins_after_a_sleep),
+		PAIR(opening_wakes_the_stub),
+		PAIR(a_reader_that_was_displaced_is_told_and_harms_nobody),
+		PAIR(the_state_is_read_without_a_record),
 		cmocka_unit_test(capacity_must_be_a_power_of_two_in_range),
 		cmocka_unit_test(
 			every_corrupt_header_field_is_refused_or_harmless),
