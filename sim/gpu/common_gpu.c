@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #define MIB (UINT64_C(1) << 20)
+#define OLDEST_DRIVER 13000
 
 static const struct sim_gpu_type types[SIM_GPU_COUNT] = {
 	{ .name = "H100",
@@ -96,6 +97,27 @@ void sim_gpu_uuid_text(unsigned index, char out[41])
 		 "%02x%02x%02x%02x%02x%02x",
 		 u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9],
 		 u[10], u[11], u[12], u[13], u[14], u[15]);
+}
+
+static int toolkit_in(const char *variable)
+{
+	const char *s = getenv(variable);
+	int major, minor;
+
+	if (!s || sscanf(s, "%d.%d", &major, &minor) != 2 || major < 11 ||
+	    major > 99 || minor < 0 || minor > 99)
+		return 0;
+	return 1000 * major + 10 * minor;
+}
+
+int sim_driver_version(void)
+{
+	int driver = toolkit_in("MOETOP_SIM_DRIVER");
+	int cupti = toolkit_in("MOETOP_SIM_CUPTI");
+
+	if (driver)
+		return driver;
+	return cupti > OLDEST_DRIVER ? cupti : OLDEST_DRIVER;
 }
 
 int sim_fault(const char *name, uint64_t *n)

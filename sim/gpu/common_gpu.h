@@ -12,7 +12,6 @@
 #pragma GCC visibility push(hidden)
 
 #define SIM_GPU_COUNT 4u
-#define SIM_DRIVER_VERSION 13000 /* as cuDriverGetVersion reports it */
 
 struct sim_gpu_type {
 	const char *name;      /* for simgpu_select */
@@ -32,6 +31,10 @@ unsigned sim_gpu_position(const struct sim_gpu_type *t);
 /* The 16 bytes of a device's UUID, and its text "GPU-8-4-4-4-12". */
 void sim_gpu_uuid(unsigned index, uint8_t out[16]);
 void sim_gpu_uuid_text(unsigned index, char out[41]);
+
+/* As cuDriverGetVersion reports it: that of MOETOP_SIM_DRIVER=13.4, else that of
+ * MOETOP_SIM_CUPTI where it is above 13.0, else 13.0. */
+int sim_driver_version(void);
 
 /* Whether MOETOP_SIM_FAULT names a fault; *n (if not NULL) is its number. */
 int sim_fault(const char *name, uint64_t *n);

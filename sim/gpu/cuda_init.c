@@ -131,7 +131,7 @@ CUresult cuDriverGetVersion(int *version)
 {
 	if (!version)
 		return CUDA_ERROR_INVALID_VALUE;
-	*version = SIM_DRIVER_VERSION;
+	*version = sim_driver_version();
 	return CUDA_SUCCESS;
 }
 

@@ -1,3 +1,4 @@
+#include "sim/gpu/cupti_played.h"
 #include "sim/gpu/cupti_state.h"
 
 #include <stdlib.h>
@@ -30,7 +31,7 @@ static CUptiResult attribute_find(int id, const size_t *bytes,
 	if (!bytes || !value)
 		return CUPTI_E_INVALID_PARAMETER;
 	for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++)
-		if (attributes[i].id == id) {
+		if (attributes[i].id == id && cupti_has_attribute(id)) {
 			*out = &attributes[i];
 			return *bytes < attributes[i].bytes ? CUPTI_E_SIZE
 							    : CUPTI_OK;
@@ -67,6 +68,14 @@ CUptiResult cuptiActivityGetAttribute(int attr, size_t *bytes, void *value)
 
 /* ---- kinds and buffers ------------------------------------------------------------- */
 
+bool cupti_v1_barred(void)
+{
+	for (int i = 1; i < CUPTI_CLIENTS; i++)
+		if (atomic_load(&cupti.client[i].subscribed))
+			return true;
+	return false;
+}
+
 CUptiResult cuptiActivityRegisterCallbacks(cupti_buffer_requested requested,
 					   cupti_buffer_completed completed)
 {
@@ -74,10 +83,12 @@ CUptiResult cuptiActivityRegisterCallbacks(cupti_buffer_requested requested,
 		return CUPTI_E_UNKNOWN;
 	if (!requested || !completed)
 		return CUPTI_E_INVALID_PARAMETER;
+	if (cupti_v1_barred())
+		return CUPTI_E_MULTIPLE_SUBSCRIBERS;
 	pthread_mutex_lock(&cupti.delivery);
 	pthread_mutex_lock(&cupti.lock);
-	cupti.requested = requested;
-	cupti.completed = completed;
+	cupti.client[0].requested = requested;
+	cupti.client[0].completed = completed;
 	cupti_worker_start();
 	cupti_hooks_update();
 	pthread_mutex_unlock(&cupti.lock);
@@ -85,14 +96,14 @@ CUptiResult cuptiActivityRegisterCallbacks(cupti_buffer_requested requested,
 	return CUPTI_OK;
 }
 
-static CUptiResult kind_set(uint32_t kind, uint8_t on)
+CUptiResult cupti_set_kind(struct client *c, uint32_t kind, uint8_t on)
 {
 	if (atomic_load(&cupti.dead))
 		return CUPTI_E_UNKNOWN;
 	if (kind == 0 || kind >= CUPTI_KINDS)
 		return CUPTI_E_INVALID_KIND;
 	pthread_mutex_lock(&cupti.lock);
-	atomic_store(&cupti.kinds[kind], on);
+	atomic_store(&c->kinds[kind], on);
 	cupti_hooks_update();
 	pthread_mutex_unlock(&cupti.lock);
 	return CUPTI_OK;
@@ -100,22 +111,28 @@ static CUptiResult kind_set(uint32_t kind, uint8_t on)
 
 CUptiResult cuptiActivityEnable(uint32_t kind)
 {
-	return kind_set(kind, 1);
+	if (cupti_v1_barred())
+		return CUPTI_E_MULTIPLE_SUBSCRIBERS;
+	return cupti_set_kind(&cupti.client[0], kind, 1);
 }
 
 CUptiResult cuptiActivityDisable(uint32_t kind)
 {
-	return kind_set(kind, 0);
+	if (cupti_v1_barred())
+		return CUPTI_E_MULTIPLE_SUBSCRIBERS;
+	return cupti_set_kind(&cupti.client[0], kind, 0);
 }
 
 CUptiResult cuptiActivityFlushAll(uint32_t flag)
 {
-	bool ready;
+	bool ready = false;
 
 	if (atomic_load(&cupti.dead))
 		return CUPTI_E_UNKNOWN;
 	pthread_mutex_lock(&cupti.lock);
-	ready = cupti.completed != NULL;
+	for (int i = 0; i < CUPTI_CLIENTS; i++)
+		ready = ready || cupti.client[i].completed ||
+			cupti.client[i].completed_v2;
 	pthread_mutex_unlock(&cupti.lock);
 	if (!ready)
 		return CUPTI_E_INVALID_OPERATION;
@@ -142,9 +159,9 @@ CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid_bytes,
 	if (*record) {
 		p = *record;
 		memcpy(&kind, p, sizeof(kind));
-		if (cupti_record_bytes(kind) == 0)
+		if (cupti_played_bytes(kind) == 0)
 			return CUPTI_E_INVALID_KIND;
-		p += cupti_record_bytes(kind);
+		p += cupti_played_bytes(kind);
 	}
 	left = valid_bytes - (size_t)(p - buffer);
 	if (p < buffer || left == 0 || left > valid_bytes)
@@ -152,9 +169,20 @@ CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid_bytes,
 	if (left < sizeof(kind))
 		return CUPTI_E_INVALID_KIND;
 	memcpy(&kind, p, sizeof(kind));
-	if (cupti_record_bytes(kind) == 0 || cupti_record_bytes(kind) > left)
+	if (cupti_played_bytes(kind) == 0 || cupti_played_bytes(kind) > left)
 		return CUPTI_E_INVALID_KIND;
 	*record = p;
+	return CUPTI_OK;
+}
+
+CUptiResult cupti_take_dropped(struct client *c, size_t *dropped)
+{
+	if (!dropped)
+		return CUPTI_E_INVALID_PARAMETER;
+	pthread_mutex_lock(&cupti.lock);
+	*dropped = c->dropped;
+	c->dropped = 0;
+	pthread_mutex_unlock(&cupti.lock);
 	return CUPTI_OK;
 }
 
@@ -163,13 +191,7 @@ CUptiResult cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream,
 {
 	(void)context;
 	(void)stream;
-	if (!dropped)
-		return CUPTI_E_INVALID_PARAMETER;
-	pthread_mutex_lock(&cupti.lock);
-	*dropped = cupti.dropped;
-	cupti.dropped = 0;
-	pthread_mutex_unlock(&cupti.lock);
-	return CUPTI_OK;
+	return cupti_take_dropped(&cupti.client[0], dropped);
 }
 
 /* ---- end ------------------------------------------------------------------------------ */
@@ -191,17 +213,6 @@ static void worker_join(void)
 		pthread_join(worker, NULL);
 }
 
-static void drop_buffers(struct buffers *l)
-{
-	while (l->head) {
-		struct buffer *b = l->head;
-
-		l->head = b->next;
-		free(b);
-	}
-	l->tail = NULL;
-}
-
 /* Buffers that were not flushed before are not returned. */
 CUptiResult cuptiFinalize(void)
 {
@@ -211,12 +222,8 @@ CUptiResult cuptiFinalize(void)
 	worker_join();
 	pthread_mutex_lock(&cupti.delivery);
 	pthread_mutex_lock(&cupti.lock);
-	drop_buffers(&cupti.open);
-	drop_buffers(&cupti.full);
-	cupti.slots_free = 0;
-	cupti.pending_count = 0;
-	cupti.requested = NULL;
-	cupti.completed = NULL;
+	for (int i = 0; i < CUPTI_CLIENTS; i++)
+		cupti_client_forget(&cupti.client[i]);
 	pthread_mutex_unlock(&cupti.lock);
 	pthread_mutex_unlock(&cupti.delivery);
 	return CUPTI_OK;

@@ -1,3 +1,4 @@
+#include "sim/gpu/cupti_played.h"
 #include "sim/gpu/cupti_state.h"
 
 #include <stdlib.h>
@@ -35,126 +36,171 @@ static struct buffer *list_take(struct buffers *l)
 }
 
 /* Ask the client for a buffer; false when it has none that can be used. */
-static bool request(void)
+static bool request(struct client *c)
 {
+	struct cupti_buffer_info info = { sizeof(info) };
+	cupti_buffer_requested_v2 fn_v2;
 	cupti_buffer_requested fn;
 	uint8_t *p = NULL;
+	size_t slot = cupti_played_bytes(CUPTI_KIND_KERNEL); /* the longest */
 	size_t bytes = 0, max = 0;
 	struct buffer *b;
 
 	pthread_mutex_lock(&cupti.lock);
-	fn = cupti.requested;
+	fn = c->requested;
+	fn_v2 = c->requested_v2;
 	pthread_mutex_unlock(&cupti.lock);
 	if (fn)
 		fn(&p, &bytes, &max);
+	else if (fn_v2)
+		fn_v2(&p, &bytes, &max, &info);
 	if (!p)
 		return false;
 	b = calloc(1, sizeof(*b));
-	if (!b || bytes < CUPTI_RECORD_MAX_BYTES || (uintptr_t)p % 8) {
+	if (!b || bytes < slot || (uintptr_t)p % 8) {
 		free(b);
 		return false;
 	}
 	b->p = p;
 	b->bytes = bytes;
-	b->slots = bytes / CUPTI_RECORD_MAX_BYTES;
+	b->slots = bytes / slot;
 	if (max && max < b->slots)
 		b->slots = max;
 	pthread_mutex_lock(&cupti.lock);
-	list_add(&cupti.open, b);
-	cupti.slots_free += b->slots;
+	list_add(&c->open, b);
+	c->slots_free += b->slots;
 	pthread_mutex_unlock(&cupti.lock);
 	return true;
 }
 
-static void close_oldest(void)
+static void close_oldest(struct client *c)
 {
-	struct buffer *b = list_take(&cupti.open);
+	struct buffer *b = list_take(&c->open);
 
-	cupti.slots_free -= b->slots - b->count;
-	list_add(&cupti.full, b);
+	c->slots_free -= b->slots - b->count;
+	list_add(&c->full, b);
 }
 
 /* Write pending records that have ended; false if there was no room for one. */
-static bool write_ended(bool forced)
+static bool write_ended(struct client *c, bool forced)
 {
 	uint64_t now = cupti_monotonic_ns();
 	size_t kept = 0;
 	bool room = true;
 
-	for (size_t i = 0; i < cupti.pending_count; i++) {
-		struct pending *x = &cupti.pending[i];
+	for (size_t i = 0; i < c->pending_count; i++) {
+		struct pending *x = &c->pending[i];
 		bool ended = x->r.end_ns <= now;
-		struct buffer *b = cupti.open.head;
+		struct buffer *b = c->open.head;
 
 		if (!(ended || forced) || !b) {
 			room = room && !(ended || forced);
-			cupti.pending[kept++] = *x;
+			c->pending[kept++] = *x;
 			continue;
 		}
 		b->used += cupti_record_write(b->p + b->used, x, !ended);
 		b->count++;
-		cupti.slots_free--;
+		c->slots_free--;
 		if (b->count == b->slots)
-			close_oldest();
+			close_oldest(c);
 	}
-	cupti.pending_count = kept;
+	c->pending_count = kept;
 	return room;
 }
 
 /* Hand out what is full.  delivery is held. */
-static void hand_out(void)
+static void hand_out(struct client *c)
 {
+	struct cupti_buffer_info info = { sizeof(info) };
+	cupti_buffer_completed_v2 fn_v2;
 	cupti_buffer_completed fn;
 	struct buffers full;
 	struct buffer *b;
 
 	pthread_mutex_lock(&cupti.lock);
-	fn = cupti.completed;
-	full = cupti.full;
-	cupti.full = (struct buffers){ NULL, NULL };
+	fn = c->completed;
+	fn_v2 = c->completed_v2;
+	full = c->full;
+	c->full = (struct buffers){ NULL, NULL };
 	pthread_mutex_unlock(&cupti.lock);
 	while ((b = list_take(&full))) {
 		if (fn)
 			fn(NULL, 0, b->p, b->bytes, b->used);
+		else if (fn_v2)
+			fn_v2(b->p, b->bytes, b->used, &info);
 		free(b);
 	}
 }
 
-void cupti_flush(bool forced)
+static void flush(struct client *c, bool forced)
 {
 	bool more = true;
 
-	pthread_mutex_lock(&cupti.delivery);
 	for (int tries = 0; more && tries < 1000; tries++) {
 		bool room;
 
 		pthread_mutex_lock(&cupti.lock);
-		room = write_ended(forced);
+		room = write_ended(c, forced);
 		pthread_mutex_unlock(&cupti.lock);
-		more = !room && request();
+		more = !room && request(c);
 	}
 	pthread_mutex_lock(&cupti.lock);
 	if (forced) { /* what found no room now never will */
-		cupti.dropped += cupti.pending_count;
-		cupti.pending_count = 0;
+		c->dropped += c->pending_count;
+		c->pending_count = 0;
 	}
-	while (cupti.open.head && (forced || cupti.open.head->count))
-		close_oldest();
+	while (c->open.head && (forced || c->open.head->count))
+		close_oldest(c);
 	pthread_mutex_unlock(&cupti.lock);
 	if (forced || !simgpu_fault("starve", NULL))
-		hand_out();
+		hand_out(c);
+}
+
+void cupti_flush(bool forced)
+{
+	pthread_mutex_lock(&cupti.delivery);
+	for (int i = 0; i < CUPTI_CLIENTS; i++)
+		flush(&cupti.client[i], forced);
 	pthread_mutex_unlock(&cupti.delivery);
+}
+
+static void drop_buffers(struct buffers *l)
+{
+	struct buffer *b;
+
+	while ((b = list_take(l)))
+		free(b);
+}
+
+void cupti_client_forget(struct client *c)
+{
+	drop_buffers(&c->open);
+	drop_buffers(&c->full);
+	c->slots_free = 0;
+	c->pending_count = 0;
+	c->requested = NULL;
+	c->completed = NULL;
+	c->requested_v2 = NULL;
+	c->completed_v2 = NULL;
 }
 
 /* ---- records of a launch ------------------------------------------------------------ */
 
+static bool client_wants_records(struct client *c)
+{
+	return (c->requested || c->requested_v2) &&
+	       (atomic_load(&c->kinds[CUPTI_KIND_KERNEL]) ||
+		atomic_load(&c->kinds[CUPTI_KIND_CONCURRENT_KERNEL]) ||
+		atomic_load(&c->kinds[CUPTI_KIND_MEMCPY]) ||
+		atomic_load(&c->kinds[CUPTI_KIND_MEMSET]));
+}
+
 bool cupti_records_wanted(void)
 {
-	return cupti.requested &&
-	       (atomic_load(&cupti.kinds[CUPTI_KIND_KERNEL]) ||
-		atomic_load(&cupti.kinds[CUPTI_KIND_CONCURRENT_KERNEL]) ||
-		atomic_load(&cupti.kinds[CUPTI_KIND_MEMCPY]) ||
-		atomic_load(&cupti.kinds[CUPTI_KIND_MEMSET]));
+	for (int i = 0; i < CUPTI_CLIENTS; i++)
+		if (client_wants_records(&cupti.client[i]))
+			return true;
+	return false;
 }
 
 struct faults { /* 0: off */
@@ -171,39 +217,48 @@ static void faults_read(struct faults *f)
 	simgpu_fault("clock_jitter", &f->jitter_ns);
 }
 
-static bool kind_wanted(const struct simgpu_record *r)
+static bool kind_wanted(struct client *c, const struct simgpu_record *r)
 {
+	if (!c->requested && !c->requested_v2)
+		return false;
 	if (r->name)
-		return atomic_load(&cupti.kinds[CUPTI_KIND_KERNEL]) ||
-		       atomic_load(&cupti.kinds[CUPTI_KIND_CONCURRENT_KERNEL]);
-	return atomic_load(&cupti.kinds[r->copy_kind ? CUPTI_KIND_MEMCPY
-						     : CUPTI_KIND_MEMSET]);
+		return atomic_load(&c->kinds[CUPTI_KIND_KERNEL]) ||
+		       atomic_load(&c->kinds[CUPTI_KIND_CONCURRENT_KERNEL]);
+	return atomic_load(&c->kinds[r->copy_kind ? CUPTI_KIND_MEMCPY
+						  : CUPTI_KIND_MEMSET]);
 }
 
-static bool pending_add(const struct pending *x)
+static bool anyone_wants(const struct simgpu_record *r)
 {
-	if (cupti.pending_count == cupti.pending_room) {
-		size_t room =
-			cupti.pending_room ? 2 * cupti.pending_room : 1024;
-		void *v = realloc(cupti.pending, room * sizeof(*cupti.pending));
+	for (int i = 0; i < CUPTI_CLIENTS; i++)
+		if (kind_wanted(&cupti.client[i], r))
+			return true;
+	return false;
+}
+
+static bool pending_add(struct client *c, const struct pending *x)
+{
+	if (c->pending_count == c->pending_room) {
+		size_t room = c->pending_room ? 2 * c->pending_room : 1024;
+		void *v = realloc(c->pending, room * sizeof(*c->pending));
 
 		if (!v)
 			return false;
-		cupti.pending = v;
-		cupti.pending_room = room;
+		c->pending = v;
+		c->pending_room = room;
 	}
-	cupti.pending[cupti.pending_count++] = *x;
+	c->pending[c->pending_count++] = *x;
 	return true;
 }
 
 /* Make room for one more; lock is released meanwhile.  false: none. */
-static bool room_for_one(void)
+static bool room_for_one(struct client *c)
 {
-	while (cupti.pending_count >= cupti.slots_free) {
+	while (c->pending_count >= c->slots_free) {
 		bool got;
 
 		pthread_mutex_unlock(&cupti.lock);
-		got = request();
+		got = request(c);
 		pthread_mutex_lock(&cupti.lock);
 		if (!got)
 			return false;
@@ -211,24 +266,35 @@ static bool room_for_one(void)
 	return true;
 }
 
-/* Take one record in; lock is held.  false: a fatal error happens here. */
-static bool take(struct pending *x, const struct faults *f, bool *declined)
+/* Take one record in for every client that wants it; lock is held.  false: a
+ * fatal error happens here. */
+static bool take(struct pending *x, const struct faults *f,
+		 bool declined[CUPTI_CLIENTS])
 {
+	bool lost = false;
+
 	if (x->r.name) {
 		cupti.kernels++;
 		if (f->fatal_after && cupti.kernels >= f->fatal_after)
 			return false;
 		x->zero = f->zero && cupti.kernels > f->zero_after;
-		x->serial = atomic_load(&cupti.kinds[CUPTI_KIND_KERNEL]);
-		if (f->drop_every && cupti.kernels % f->drop_every == 0) {
-			cupti.dropped++;
-			return true;
-		}
+		lost = f->drop_every && cupti.kernels % f->drop_every == 0;
 	}
-	/* A client that said no is asked again at the next launch. */
-	if (*declined || !room_for_one() || !pending_add(x)) {
-		*declined = true;
-		cupti.dropped++;
+	for (int i = 0; i < CUPTI_CLIENTS; i++) {
+		struct client *c = &cupti.client[i];
+
+		if (!kind_wanted(c, &x->r))
+			continue;
+		x->serial = atomic_load(&c->kinds[CUPTI_KIND_KERNEL]);
+		if (lost) {
+			c->dropped++;
+			continue;
+		}
+		/* One that said no is asked again at the next launch. */
+		if (declined[i] || !room_for_one(c) || !pending_add(c, x)) {
+			declined[i] = true;
+			c->dropped++;
+		}
 	}
 	return true;
 }
@@ -237,7 +303,7 @@ void cupti_on_records(const struct simgpu_record *r, size_t n)
 {
 	struct pending x = { 0 };
 	struct faults f;
-	bool declined = false, fatal = false;
+	bool declined[CUPTI_CLIENTS] = { false }, fatal = false;
 	int64_t offset;
 
 	if (atomic_load(&cupti.dead))
@@ -246,11 +312,11 @@ void cupti_on_records(const struct simgpu_record *r, size_t n)
 	offset = cupti_offset_ns();
 	pthread_mutex_lock(&cupti.lock);
 	for (size_t i = 0; i < n && !fatal; i++) {
-		if (!kind_wanted(&r[i]))
+		if (!anyone_wants(&r[i]))
 			continue;
 		x.r = r[i];
 		x.shift_ns = offset + cupti_jitter_ns(f.jitter_ns);
-		fatal = !take(&x, &f, &declined);
+		fatal = !take(&x, &f, declined);
 	}
 	pthread_cond_signal(&cupti.wake);
 	pthread_mutex_unlock(&cupti.lock);
@@ -263,11 +329,19 @@ void cupti_on_records(const struct simgpu_record *r, size_t n)
 
 /* ---- the worker ------------------------------------------------------------------------ */
 
+static bool anything(void)
+{
+	for (int i = 0; i < CUPTI_CLIENTS; i++)
+		if (cupti.client[i].pending_count || cupti.client[i].full.head)
+			return true;
+	return false;
+}
+
 static void wait_work(void)
 {
 	struct timespec ts;
 
-	while (!cupti.worker_stop && !cupti.pending_count && !cupti.full.head)
+	while (!cupti.worker_stop && !anything())
 		pthread_cond_wait(&cupti.wake, &cupti.lock);
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	ts.tv_nsec += CUPTI_WORKER_NS;
@@ -281,6 +355,15 @@ static void wait_work(void)
 		;
 }
 
+static void deliver(struct client *c, bool stop)
+{
+	pthread_mutex_lock(&cupti.lock);
+	write_ended(c, false);
+	pthread_mutex_unlock(&cupti.lock);
+	if (!stop && !simgpu_fault("starve", NULL))
+		hand_out(c);
+}
+
 static void *worker_main(void *arg)
 {
 	bool stop = false;
@@ -292,11 +375,8 @@ static void *worker_main(void *arg)
 		stop = cupti.worker_stop;
 		pthread_mutex_unlock(&cupti.lock);
 		pthread_mutex_lock(&cupti.delivery);
-		pthread_mutex_lock(&cupti.lock);
-		write_ended(false);
-		pthread_mutex_unlock(&cupti.lock);
-		if (!stop && !simgpu_fault("starve", NULL))
-			hand_out();
+		for (int i = 0; i < CUPTI_CLIENTS; i++)
+			deliver(&cupti.client[i], stop);
 		pthread_mutex_unlock(&cupti.delivery);
 	}
 	return NULL;

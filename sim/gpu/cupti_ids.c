@@ -1,10 +1,11 @@
+#include "sim/gpu/cupti_played.h"
 #include "sim/gpu/cupti_state.h"
 
 CUptiResult cuptiGetVersion(uint32_t *version)
 {
 	if (!version)
 		return CUPTI_E_INVALID_PARAMETER;
-	*version = CUPTI_API_VERSION;
+	*version = cupti_played_version();
 	return CUPTI_OK;
 }
 
@@ -83,6 +84,8 @@ CUptiResult cuptiGetGraphId(void *graph, uint32_t *id)
 
 CUptiResult cuptiGetGraphExecId(void *exec, uint32_t *id)
 {
+	if (!cupti_plays(12030))
+		return CUPTI_E_NOT_SUPPORTED;
 	if (!exec || !id)
 		return CUPTI_E_INVALID_PARAMETER;
 	*id = simgpu_exec_id(exec);

@@ -1,9 +1,10 @@
+#include "sim/gpu/cupti_played.h"
 #include "sim/gpu/cupti_state.h"
 
 #include <string.h>
 #include <time.h>
 
-/* The records of CUDA 13.0, whole. */
+/* The records of CUDA 13.0; newer ones append, older ones end earlier. */
 struct kernel10 {
 	struct cupti_kernel head;
 	void *access_policy;
@@ -109,6 +110,20 @@ static uint64_t stamp(const struct pending *x, uint64_t t, bool incomplete)
 	return (uint64_t)((int64_t)t + x->shift_ns);
 }
 
+/* As much of the 13.0 record as the played release has.  What it appends is
+ * full of ones: nobody may rely on that. */
+static size_t finish(uint8_t *p, uint32_t kind, const void *record,
+		     size_t bytes)
+{
+	uint32_t played = cupti_played_bytes(kind);
+
+	memset(p, 0xff, played);
+	memcpy(p, record, bytes < played ? bytes : played);
+	if (simgpu_fault("strange_records", NULL))
+		memmove(p + 16, p + 8, played - 16);
+	return played;
+}
+
 static size_t write_kernel(uint8_t *p, const struct pending *x, bool incomplete)
 {
 	const struct simgpu_record *r = &x->r;
@@ -138,8 +153,7 @@ static size_t write_kernel(uint8_t *p, const struct pending *x, bool incomplete)
 		k.head.grid[i] = (int32_t)r->grid[i];
 		k.head.block[i] = (int32_t)r->block[i];
 	}
-	memcpy(p, &k, sizeof(k));
-	return sizeof(k);
+	return finish(p, k.head.kind, &k, sizeof(k));
 }
 
 static size_t write_memcpy(uint8_t *p, const struct pending *x, bool incomplete)
@@ -164,8 +178,7 @@ static size_t write_memcpy(uint8_t *p, const struct pending *x, bool incomplete)
 		.copy_count = 1,
 	};
 
-	memcpy(p, &m, sizeof(m));
-	return sizeof(m);
+	return finish(p, m.kind, &m, sizeof(m));
 }
 
 static size_t write_memset(uint8_t *p, const struct pending *x, bool incomplete)
@@ -187,8 +200,7 @@ static size_t write_memset(uint8_t *p, const struct pending *x, bool incomplete)
 		.channel_type = COMPUTE,
 	};
 
-	memcpy(p, &m, sizeof(m));
-	return sizeof(m);
+	return finish(p, m.kind, &m, sizeof(m));
 }
 
 size_t cupti_record_write(uint8_t *p, const struct pending *x, bool incomplete)
@@ -197,19 +209,4 @@ size_t cupti_record_write(uint8_t *p, const struct pending *x, bool incomplete)
 		return write_kernel(p, x, incomplete);
 	return x->r.copy_kind ? write_memcpy(p, x, incomplete)
 			      : write_memset(p, x, incomplete);
-}
-
-size_t cupti_record_bytes(uint32_t kind)
-{
-	switch (kind) {
-	case CUPTI_KIND_KERNEL:
-	case CUPTI_KIND_CONCURRENT_KERNEL:
-		return sizeof(struct kernel10);
-	case CUPTI_KIND_MEMCPY:
-		return sizeof(struct memcpy6);
-	case CUPTI_KIND_MEMSET:
-		return sizeof(struct memset4);
-	default:
-		return 0;
-	}
 }

@@ -131,7 +131,7 @@ int nvmlSystemGetCudaDriverVersion_v2(int *version)
 {
 	if (!version)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*version = SIM_DRIVER_VERSION;
+	*version = sim_driver_version();
 	return NVML_SUCCESS;
 }
 
