@@ -1,0 +1,156 @@
+/*
+ * inject.c - the sequence: look, choose a thread, borrow it, load
+ */
+#include "target/inject.h"
+
+#include "target/inject_borrow.h"
+#include "target/inject_load.h"
+#include "target/inject_stop.h"
+#include "target/proc.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHOICES 16
+#define SEARCH_NS 1000000000ull
+#define SEARCH_STEP_NS 1000000
+#define URGENT (-20) /* nice value: a thread of the target waits for us */
+
+struct job {
+	pid_t pid;
+	const struct inject_image *image;
+	struct inject_report *r;
+	int err;
+};
+
+static int busy(const struct inject_target *t, struct inject_report *r)
+{
+	return probe_refuse(
+		r, INJECT_BUSY,
+		"try again, or start the server with: moetop run -- CMD",
+		"none of the %u threads looked at in process %d waits where it "
+		"may be borrowed",
+		r->tries, (int)t->pid);
+}
+
+/* Borrow the best thread that lets itself be borrowed, for a second. */
+static int borrow(struct borrow *b, struct inject_report *r)
+{
+	const struct timespec step = { .tv_nsec = SEARCH_STEP_NS };
+	const struct inject_target *t = b->target;
+	uint64_t end_ns = stop_now_ns() + SEARCH_NS;
+	struct thread_choice choices[CHOICES];
+
+	do {
+		unsigned looked = 0;
+		int n = thread_choose(t->pid, t->code, t->n_code, choices,
+				      CHOICES, &looked);
+
+		if (n < 0)
+			return probe_denied(r, t->pid, n);
+		r->tries = looked;
+		for (int i = 0; i < n && stop_now_ns() < end_ns; i++) {
+			enum borrow_end end = borrow_run(b, &choices[i], r);
+
+			if (end == BORROW_DONE)
+				return 0;
+			borrow_close(b);
+			if (end == BORROW_FAILED)
+				return -1;
+		}
+		nanosleep(&step, NULL);
+	} while (stop_now_ns() < end_ns);
+	return busy(t, r);
+}
+
+static int has_ring(pid_t pid)
+{
+	struct proc_fds fds;
+
+	return !proc_fds_read(pid, &fds, NULL, NULL) && fds.ring[0];
+}
+
+static int run(const struct job *j, struct inject_target *t)
+{
+	struct borrow b = { .target = t, .image = j->image, .fd = -1 };
+	struct boot_code boot;
+	int err;
+
+	if (!j->image || image_find_boot(j->image, &boot))
+		return probe_refuse(j->r, INJECT_IMAGE, "install moetop again",
+				    "the library to load is no agent of this "
+				    "version");
+	b.boot = &boot;
+	b.deadline_ns = stop_now_ns() + INJECT_LIMIT_NS;
+	err = borrow(&b, j->r);
+	if (!err)
+		err = load_library(&b, j->r);
+	borrow_close(&b);
+	if (!err && !has_ring(t->pid))
+		err = probe_refuse(j->r, INJECT_LOAD,
+				   "look at the limits of its memory and "
+				   "descriptors",
+				   "the agent in process %d could not make its "
+				   "ring",
+				   (int)t->pid);
+	return err;
+}
+
+/*
+ * A thread of our own, which ends with the injection: ptrace requests must come
+ * from one thread, and its end lets go of whatever it still traces.
+ */
+static void *work(void *cls)
+{
+	struct job *j = cls;
+	struct inject_target t;
+
+	prctl(PR_SET_TIMERSLACK, 1);
+	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), URGENT);
+	j->err = probe_open(&t, j->pid, j->r);
+	if (j->err)
+		return NULL;
+	j->err = run(j, &t);
+	if (j->err == -1)
+		j->err = -EIO;
+	probe_close(&t);
+	return NULL;
+}
+
+int inject(pid_t pid, const struct inject_image *image, struct inject_report *r)
+{
+	struct job j = { .pid = pid, .image = image, .r = r };
+	sigset_t all, old;
+	pthread_t thread;
+	int err;
+
+	*r = (struct inject_report){ 0 };
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&thread, NULL, work, &j);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		return probe_refuse(r, INJECT_LOAD, NULL, "no thread: %s",
+				    strerror(err));
+	pthread_join(thread, NULL);
+	return j.err;
+}
+
+int inject_check(pid_t pid, struct inject_report *r)
+{
+	struct inject_target t;
+	int err;
+
+	*r = (struct inject_report){ 0 };
+	err = probe_open(&t, pid, r);
+	if (!err)
+		probe_close(&t);
+	return err;
+}

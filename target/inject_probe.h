@@ -1,0 +1,56 @@
+/*
+ * inject_probe.h - what can be known about a target without stopping it
+ */
+#ifndef MOETOP_TARGET_INJECT_PROBE_H
+#define MOETOP_TARGET_INJECT_PROBE_H
+
+#include "target/inject.h"
+#include "target/inject_arch.h"
+#include "target/inject_thread.h"
+
+#include "wire/boot.h"
+
+#define INJECT_CODE_MAX 16u
+
+struct inject_target {
+	pid_t pid;
+	int pidfd;
+	struct thread_code code[INJECT_CODE_MAX]; /* of the C library */
+	unsigned n_code;
+	struct cpu_gadgets gadgets;
+	struct boot_control functions; /* only its addresses of functions */
+	unsigned agents; /* libraries of ours that are mapped already */
+	bool filtered;   /* a seccomp filter is in force */
+	bool has_proc;   /* it sees a /proc */
+	uid_t uid;
+	gid_t gid;
+};
+
+/* What /proc/PID/status says. */
+struct probe_status {
+	char state; /* 'R', 'S', ...; 0 unknown */
+	unsigned threads;
+	pid_t tracer;
+	int seccomp;
+	bool shadow_stack;
+	uid_t uid;
+	gid_t gid;
+};
+void probe_parse_status(const char *text, struct probe_status *out);
+
+/*
+ * Look at pid; *t is filled and its pidfd open if 0 is returned, else *r says
+ * why not.  Free with probe_close.
+ */
+int probe_open(struct inject_target *t, pid_t pid, struct inject_report *r);
+void probe_close(struct inject_target *t);
+
+/* Put a refusal with its sentences into *r; fix may be NULL.  Returns -errno. */
+int probe_refuse(struct inject_report *r, enum inject_refusal refusal,
+		 const char *fix, const char *why, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* The refusal for a tracer's request that failed with err on pid. */
+int probe_denied(struct inject_report *r, pid_t pid, int err);
+
+#endif
