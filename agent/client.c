@@ -8,10 +8,10 @@
 #include "agent/life.h"
 #include "agent/publish.h"
 #include "agent/state.h"
+#include "cupti/release.h"
+#include "cupti/subscribe.h"
 
-#define CUPTI_VERSION_END 140000u    /* first one not known to work */
-#define CUPTI_VERSION_FINALIZE 23u   /* CUDA 12.5 */
-#define CUPTI_VERSION_SHARED 130300u /* several clients: finalize may not */
+#define CUPTI_VERSION_FINALIZE 23u /* CUDA 12.5 */
 #define POLL_NS 1000000u
 #define CALL_WAIT_NS 2000000000ull /* for a call of a host at work */
 #define CALL_WAIT_IDLE_NS 250000000ull
@@ -42,6 +42,23 @@ void client_failed(int err)
 			  err);
 }
 
+static bool version_is_good(void)
+{
+	switch (cupti_release(agent.cupti_version)) {
+	case CUPTI_TOO_OLD:
+		life_fail(REASON_CUPTI_VERSION, (int32_t)agent.cupti_version);
+		return false;
+	case CUPTI_NEWER:
+		publish_text(TEXT_WARNING,
+			     "CUPTI %u is newer than this agent: its records "
+			     "are checked before they are used",
+			     agent.cupti_version);
+		return true;
+	default:
+		return true;
+	}
+}
+
 bool client_find(void)
 {
 	char path[PATH_MAX] = "";
@@ -56,17 +73,15 @@ bool client_find(void)
 		return false;
 	}
 	publish_text(TEXT_INFO, "CUPTI: %s", path);
-	err = agent.cupti.version(&agent.cupti_version);
-	if (err) { /* 13.5 does not even tell its version without a driver */
+	/* Without a driver 13.5 does not even tell its version, and any call
+	 * of 13.2 crashes. */
+	err = agent.has_cuda ? agent.cupti.version(&agent.cupti_version)
+			     : CUPTI_E_NOT_INITIALIZED;
+	if (err) {
 		client_failed(err);
 		return false;
 	}
-	if (agent.cupti_version < CUPTI_VERSION_MIN ||
-	    agent.cupti_version >= CUPTI_VERSION_END) {
-		life_fail(REASON_CUPTI_VERSION, 0);
-		return false;
-	}
-	return true;
+	return version_is_good();
 }
 
 /* ---- subscription ------------------------------------------------------------ */
@@ -84,9 +99,16 @@ static void set_attributes(void)
 
 static int try_subscribe(void)
 {
+	bool share =
+		cupti_is_shareable(agent.cupti_version, agent.driver_version);
+	char other[CUPTI_NAME_BYTES];
 	void *subscriber = NULL;
-	int err = agent.cupti.subscribe(&subscriber, callback_entry, NULL);
+	int err = cupti_subscribe(&agent.cupti, share, callback_entry, NULL,
+				  &subscriber, &agent.shared, other);
 
+	if (err == CUPTI_E_MULTIPLE_SUBSCRIBERS && other[0] &&
+	    agent.state != AGENT_YIELDED)
+		publish_text(TEXT_WARNING, "CUPTI is in use: %s", other);
 	if (err)
 		return err;
 	agent.subscriber = subscriber;
@@ -246,7 +268,7 @@ static bool may_finalize(void)
 	const struct timespec t = { .tv_nsec = POLL_NS };
 	uint64_t end_ns = agent_now_ns() + CAPTURE_WAIT_NS;
 
-	if (!agent.cupti.finalize ||
+	if (!agent.cupti.finalize || agent.shared ||
 	    agent.cupti_version < CUPTI_VERSION_FINALIZE)
 		return false;
 	while (client_capturing(agent_now_ns())) {
@@ -274,7 +296,7 @@ bool client_finalize(void)
 	if (err)
 		return false;
 	agent.cupti_kernels = 0;
-	return agent.cupti_version < CUPTI_VERSION_SHARED;
+	return true;
 }
 
 void client_leave(void)

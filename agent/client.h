@@ -6,7 +6,7 @@
  * another.  While the host makes no call, the agent's thread waits for the
  * device and does it.  Never while a graph is being captured (it would spoil
  * the capture), before CUDA 12.5 (it crashed with graphs), after a fatal error,
- * or in place of another client.
+ * or where CUPTI may have other clients (V2): it would end theirs too.
  *
  * The agent's thread only, but for client_at_callback.
  */

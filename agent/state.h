@@ -58,6 +58,7 @@ struct agent {
 	uint32_t cupti_version, driver_version, device;
 	char device_name[48];
 	void *subscriber;
+	bool shared; /* CUPTI has room for other clients */
 
 	/* Of callbacks. */
 	_Atomic bool live;          /* set up, and not fork's child */

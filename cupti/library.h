@@ -58,11 +58,8 @@ struct cupti_api {
 	int (*graph_id)(void *graph, uint32_t *id);
 	int (*graph_exec_id)(void *exec, uint32_t *id); /* from 12.3 on */
 	int (*graph_node_id)(void *node, uint64_t *id);
-	/* From 13.2 on: the size of a record (version 0: as it is delivered),
-	 * and the kinds that any client (subscriber NULL) has enabled. */
+	/* From 13.2 on: the size of a record; version 0: as it is delivered. */
 	int (*struct_size)(int kind, uint32_t version, size_t *bytes);
-	int (*enabled_kinds)(void *subscriber, int *kinds, uint32_t *bytes,
-			     uint32_t *count);
 	struct cupti_v2 v2;
 };
 
