@@ -175,6 +175,23 @@ static void put_target(struct text *t, const struct snapshot *s)
 	end(t, '}');
 }
 
+/* A name in a list. */
+static void put_name(struct text *t, const char *name)
+{
+	separate(t);
+	text_printf(t, "\"%s\"", name);
+}
+
+static void put_flags(struct text *t, unsigned flags)
+{
+	key(t, "flags");
+	begin(t, '[');
+	for (unsigned i = 0; i < REGIME_FLAGS; i++)
+		if (flags & 1u << i)
+			put_name(t, regime_flag_name(1u << i));
+	end(t, ']');
+}
+
 static void put_regime(struct text *t, const struct snapshot *s)
 {
 	const char *name = regime_name(s->regime);
@@ -185,6 +202,7 @@ static void put_regime(struct text *t, const struct snapshot *s)
 	put_string(t, "side", name ? side_name(s->side) : NULL);
 	put_string(t, "source",
 		   name ? value_source_name(s->regime_source) : NULL);
+	put_flags(t, s->flags);
 	end(t, '}');
 }
 
@@ -296,6 +314,53 @@ static void put_findings(struct text *t, const struct snapshot *s)
 	end(t, ']');
 }
 
+/* {"value":, "low":, "high":} */
+static void put_between(struct text *t, const char *name, struct value x,
+			struct value low, struct value high)
+{
+	key(t, name);
+	begin(t, '{');
+	put_value(t, "value", x);
+	put_value(t, "low", low);
+	put_value(t, "high", high);
+	end(t, '}');
+}
+
+static void put_what_if(struct text *t, const struct snapshot_what_if *w)
+{
+	bool beyond = w->limit != WHATIF_WITHIN;
+
+	begin(t, '{');
+	put_string(t, "kind", what_if_kind_name(w->kind));
+	put_double(t, "amount", w->amount);
+	put_string(t, "name", w->name);
+	put_value(t, "tokens_per_step", w->tokens_per_step);
+	put_value(t, "active_experts", w->active_experts);
+	put_value(t, "single_row_ratio", w->single_row);
+	put_value(t, "marginal_gain_ratio", w->marginal_gain);
+	put_between(t, "step_seconds", w->step_s, w->step_s_low,
+		    w->step_s_high);
+	put_between(t, "tokens_per_second", w->tokens_per_s,
+		    w->tokens_per_s_low, w->tokens_per_s_high);
+	put_between(t, "cost_usd_per_million_tokens", w->usd_per_mtok,
+		    w->usd_per_mtok_low, w->usd_per_mtok_high);
+	put_between(t, "cost_ratio", w->cost_ratio, w->cost_ratio_low,
+		    w->cost_ratio_high);
+	key(t, "out_of_range");
+	text_printf(t, beyond ? "true" : "false");
+	put_string(t, "limit", whatif_limit_name(w->limit));
+	end(t, '}');
+}
+
+static void put_what_ifs(struct text *t, const struct snapshot *s)
+{
+	key(t, "what_if");
+	begin(t, '[');
+	for (unsigned i = 0; i < s->n_what_if && i < SNAPSHOT_WHAT_IF_MAX; i++)
+		put_what_if(t, &s->what_if[i]);
+	end(t, ']');
+}
+
 static void put_tiers(struct text *t, const struct snapshot_health *h)
 {
 	key(t, "tiers");
@@ -372,6 +437,7 @@ static void json_write(struct text *t, const struct snapshot *s)
 	put_histograms(t, s);
 	put_layers(t, s);
 	put_findings(t, s);
+	put_what_ifs(t, s);
 	put_health(t, s);
 	end(t, '}');
 	text_write(t, "\n", 1);

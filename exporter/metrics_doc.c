@@ -121,6 +121,10 @@ static const struct row json_rows[] = {
 	    "weakest source of what decided: the experts that tokens touch, "
 	    "tokens per step (solo), prompts (prefill), steps or requests "
 	    "(idle)" } },
+	{ { "`regime.flags`", "array",
+	    "what holds beside it: `overhead` (fixed time is more than 0.4 of "
+	    "a step), `imbalance` (straggler share above 0.15), `skew` "
+	    "(effective experts below 0.6 of E)" } },
 	{ { "`metrics.ID`", "object",
 	    "`value` (number or `null`), `state`, `source`; every metric of "
 	    "the table above" } },
@@ -158,6 +162,28 @@ static const struct row json_rows[] = {
 	{ { "`findings[].gain_ratio`", "number",
 	    "share of the cost that the advice is predicted to save" } },
 	{ { "`findings[].text`", "string", "one sentence for people" } },
+	{ { "`what_if[]`", "array",
+	    "changes to the deployment, one object each, all modelled; empty "
+	    "while nothing runs. Everything that is not named stays; the "
+	    "lengths of contexts stay, communication does, too" } },
+	{ { "`what_if[].kind`", "string",
+	    "`batch` (`amount` tokens per step), `merge` (`amount` replicas "
+	    "like this one into one), `tp` (`amount` GPUs to a copy), `ep` "
+	    "(`amount` ranks to a layer's experts), `gpu` (as many of the GPU "
+	    "`name`)" } },
+	{ { "`what_if[].tokens_per_step`", "number",
+	    "B; beside it U, s1 and eta there: `active_experts`, "
+	    "`single_row_ratio`, `marginal_gain_ratio`" } },
+	{ { "`what_if[].step_seconds`", "object",
+	    "`value`, and `low` and `high` between which it lies in nine of "
+	    "ten cases; also `tokens_per_second`, "
+	    "`cost_usd_per_million_tokens` (`null` for another GPU, whose "
+	    "price is not known) and `cost_ratio` (GPU seconds per token over "
+	    "those of now)" } },
+	{ { "`what_if[].out_of_range`", "boolean",
+	    "beyond what the measurements carry; `limit` says in what: "
+	    "`batch` (16 times the one that was measured), `routing` (no "
+	    "experts were ever seen), `memory` (the KV cache has no room)" } },
 	{ { "`health.tiers.T`", "object",
 	    "T is `T0`, `T1`, `T2`, `T3` or `C`: `state` (`ok`, `missing`, "
 	    "`off`), `what` it gives, `remedy` that would enable it" } },
@@ -219,6 +245,8 @@ static const struct row family_rows[] = {
 	    "while unknown" } },
 	{ { "`moetop_regime_side`", "gauge", "`side`",
 	    "the same for `near` and `far`, in the valley only" } },
+	{ { "`moetop_regime_flag`", "gauge", "`flag`",
+	    "1 for each of `overhead`, `imbalance`, `skew` that holds" } },
 	{ { "`moetop_step_duration_seconds`", "summary", "`source`, `quantile`",
 	    "the histogram `step_seconds`" } },
 	{ { "`moetop_layer_seconds_per_step`", "gauge", "`layer`, `source`",
@@ -271,7 +299,7 @@ static const struct row family_rows[] = {
 
 static const char end[] =
 	"\n"
-	"A model of 61 layers has some 820 series at most.\n"
+	"A model of 61 layers has some 910 series at most.\n"
 	"\n"
 	"## Recordings\n"
 	"\n"

@@ -256,6 +256,14 @@ static void write_regime(struct text *t, const struct snapshot *s)
 		label(t, "regime", regime_name((enum regime)r));
 		sample_end(t, s->regime == r);
 	}
+	family(t, "regime_flag", "gauge",
+	       "1 for what holds beside the regime: overhead, imbalance, "
+	       "skew.");
+	for (unsigned i = 0; i < REGIME_FLAGS; i++) {
+		sample_begin(t, "regime_flag");
+		label(t, "flag", regime_flag_name(1u << i));
+		sample_end(t, (s->flags & 1u << i) != 0);
+	}
 	if (!side_name(s->side))
 		return;
 	family(t, "regime_side", "gauge",

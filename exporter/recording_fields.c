@@ -97,6 +97,33 @@ static const struct field finding_fields[] = {
 static const struct shape finding_shape =
 	SHAPE(finding, finding_fields, struct finding);
 
+#define W(name) FIELD(VALUE, struct snapshot_what_if, Moetop__WhatIf, name)
+static const struct field what_if_fields[] = {
+	LIMITED(struct snapshot_what_if, Moetop__WhatIf, kind,
+		WHAT_IF_KINDS - 1),
+	LIMITED(struct snapshot_what_if, Moetop__WhatIf, limit, WHATIF_SHAPE),
+	FIELD(DOUBLE, struct snapshot_what_if, Moetop__WhatIf, amount),
+	FIELD(TEXT, struct snapshot_what_if, Moetop__WhatIf, name),
+	W(tokens_per_step),
+	W(active_experts),
+	W(single_row),
+	W(marginal_gain),
+	W(step_s),
+	W(step_s_low),
+	W(step_s_high),
+	W(tokens_per_s),
+	W(tokens_per_s_low),
+	W(tokens_per_s_high),
+	W(usd_per_mtok),
+	W(usd_per_mtok_low),
+	W(usd_per_mtok_high),
+	W(cost_ratio),
+	W(cost_ratio_low),
+	W(cost_ratio_high),
+};
+static const struct shape what_if_shape =
+	SHAPE(what_if, what_if_fields, struct snapshot_what_if);
+
 #define T(kind, name) FIELD(kind, struct snapshot_tier, Moetop__Tier, name)
 static const struct field tier_fields[] = {
 	T(TEXT, name),
@@ -157,6 +184,10 @@ static const struct field snapshot_fields[] = {
 	     SNAPSHOT_CLASSES_MAX, &class_shape),
 	ROWS(struct snapshot, Moetop__Snapshot, findings, n_findings, findings,
 	     SNAPSHOT_FINDINGS_MAX, &finding_shape),
+	LIMITED(struct snapshot, Moetop__Snapshot, flags,
+		(1u << REGIME_FLAGS) - 1),
+	ROWS(struct snapshot, Moetop__Snapshot, what_if, n_what_if, what_if,
+	     SNAPSHOT_WHAT_IF_MAX, &what_if_shape),
 };
 const struct shape snapshot_shape =
 	SHAPE(snapshot, snapshot_fields, struct snapshot);

@@ -1,5 +1,4 @@
 #include "model/state.h"
-#include "model/valley.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,10 +10,6 @@
 #define PADDED_EXACT 2.5
 #define STEADY_RATIO 1.2
 #define SCALE_MAX 64.0
-/* A histogram near one row, or near all experts, says little about skew. */
-#define SKEW_TOKENS_MIN 2.0
-#define SKEW_COVERAGE_MAX 0.97
-
 static double ratio_apart(double a, double b)
 {
 	return a > 0 && b > 0 ? fmax(a / b, b / a) : NAN;
@@ -125,18 +120,6 @@ static double window_tokens(const struct sample_window *w,
 	return NAN;
 }
 
-static void learn_skew(struct model *m, const struct arch *arch, double tokens)
-{
-	const struct sample_rows *r = &m->window.rows;
-	double e = r->cells > 0 ? r->experts / r->cells : 0;
-	double active = r->cells > 0 ? r->active / r->cells : 0;
-
-	if (!(tokens >= SKEW_TOKENS_MIN) || active > SKEW_COVERAGE_MAX * e)
-		return;
-	m->skew = valley_skew(e, arch->top_k, tokens, active);
-	m->have_skew = true;
-}
-
 /*
  * What prompts take of a step that carries them.  Either the time that it is
  * longer than a step without, or, as no step was without, their share of its
@@ -165,10 +148,13 @@ static bool window_take(struct model *m, const struct sample *in,
 			const struct arch *arch)
 {
 	const struct sample_window *w = in->window;
-	double tokens = window_tokens(w, arch), spread;
+	struct sample_window whole = *w;
+	double tokens, spread, ranks;
 	double end_ns = w->end_ns > 0 ? w->end_ns : in->now_ns;
 	struct load load;
 
+	ranks = learn_whole_layers(&whole, in->gpus, arch);
+	tokens = window_tokens(&whole, arch);
 	load_of_window(m, end_ns - w->wall_ns, end_ns, in->interval_s * 1e9,
 		       tokens, &load, &spread);
 	m->prompts = (struct prompts){ .end_ns = end_ns,
@@ -176,7 +162,8 @@ static bool window_take(struct model *m, const struct sample *in,
 				       .load = load };
 	if (m->have_window && !(w->steps[0] > 0 || w->rows.cells > 0))
 		return false;
-	m->window = *w;
+	m->window = whole;
+	m->window_ranks = ranks;
 	m->have_window = true;
 	m->window_ns = end_ns;
 	m->window_load = load;
@@ -191,7 +178,7 @@ static bool window_take(struct model *m, const struct sample *in,
 				     SCALE_MAX);
 	}
 	if (tokens > 0 && !m->window_mixed)
-		learn_skew(m, arch, tokens);
+		learn_traffic(m, in, arch, tokens);
 	return true;
 }
 
@@ -303,22 +290,80 @@ static void find_prefill(struct model *m, const struct sample *in,
 
 /* ---- experts ---------------------------------------------------------- */
 
-static void predict_active(const struct model *m, const struct arch *arch,
-			   struct evidence *e)
+static void predict_active(struct model *m, const struct sample *in,
+			   const struct arch *arch, struct evidence *e)
 {
-	double a = m->have_skew ? m->skew : VALLEY_SKEW_UNIFORM;
-	double b = e->tokens.v;
+	struct traffic t;
 
 	if (!arch || !arch_is_moe(arch) || !value_known(e->tokens))
 		return;
-	e->active = valley_skewed_active(arch->experts, arch->top_k, a, b);
-	e->single = valley_skewed_single(arch->experts, arch->top_k, a, b);
+	learn_traffic_known(m, arch, &t);
+	/* rows that were sampled tell more than counters do */
+	if ((!(t.batch > 0) || m->traffic_inferred) &&
+	    learn_from_dram(m, in, arch, e))
+		return;
+	e->active = traffic_active(&t, e->tokens.v);
+	e->single = traffic_single(&t, e->tokens.v);
 	e->active_source = SOURCE_MODELLED;
 	e->have_active = true;
 }
 
-static void find_experts(const struct model *m, const struct arch *arch,
-			 struct evidence *e)
+/* More tokens of measured rows than there are requests: each has several, and
+ * one more request brings several, too. */
+static void find_requests(const struct model *m, const struct arch *arch,
+			  struct evidence *e)
+{
+	double requests =
+		fmax(isnan(e->load.running) ? 0 : e->load.running,
+		     isnan(e->load.in_flight) ? 0 : e->load.in_flight);
+	double b = e->tokens.v, each, alone, one;
+	struct traffic t;
+
+	e->tokens_per_request = NAN;
+	e->single_request = e->single;
+	if (!e->have_active || !(requests >= 1) ||
+	    e->tokens.source != SOURCE_MEASURED)
+		return;
+	each = b / requests;
+	e->tokens_per_request = fmax(each, 1);
+	if (each < SPECULATION_MIN || requests < 1.5)
+		return;
+	learn_traffic_known(m, arch, &t);
+	one = traffic_active(&t, b) - traffic_active(&t, b - 1);
+	alone = (traffic_active(&t, b) - traffic_active(&t, b - each)) / each;
+	if (one > 0 && alone > one)
+		e->single_request = fmin(e->single * alone / one, e->active);
+}
+
+static void find_kv(const struct sample *in, const struct arch *arch,
+		    struct evidence *e)
+{
+	double each = arch ? arch->kv_bytes_per_token : 0;
+
+	e->kv_bytes = e->kv_capacity_bytes = NAN;
+	if (!in->have_scrape || in->scrape_age_s > SCRAPE_STALE_S ||
+	    !(each > 0))
+		return;
+	if (in->kv_tokens > 0 && isfinite(in->kv_tokens))
+		e->kv_bytes = in->kv_tokens * each;
+	if (in->kv_capacity_tokens > 0 && isfinite(in->kv_capacity_tokens))
+		e->kv_capacity_bytes = in->kv_capacity_tokens * each;
+}
+
+/* For how long the load has been what it is. */
+static void find_steadiness(struct model *m, const struct sample *in,
+			    const struct evidence *e)
+{
+	if (load_differs(&m->steady_load, &e->load) || e->idle) {
+		m->steady_s = 0;
+		m->steady_load = e->load;
+	} else {
+		m->steady_s += in->interval_s;
+	}
+}
+
+static void find_experts(struct model *m, const struct sample *in,
+			 const struct arch *arch, struct evidence *e)
 {
 	const struct sample_window *w = &m->window;
 	double load = e->load.tokens * (m->have_window ? m->tokens_scale : 1);
@@ -342,7 +387,7 @@ static void find_experts(const struct model *m, const struct arch *arch,
 		e->active_source = SOURCE_MEASURED;
 		e->have_active = true;
 	} else {
-		predict_active(m, arch, e);
+		predict_active(m, in, arch, e);
 	}
 }
 
@@ -378,5 +423,8 @@ void evidence_find(struct model *m, const struct sample *in,
 	find_steps(m, in, e);
 	find_step_time(m, in, e);
 	find_prefill(m, in, e);
-	find_experts(m, arch, e);
+	find_steadiness(m, in, e);
+	find_kv(in, arch, e);
+	find_experts(m, in, arch, e);
+	find_requests(m, arch, e);
 }

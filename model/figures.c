@@ -10,44 +10,145 @@
 /* The counters see prompts, too: with more of them the quotient says nothing
  * about decode steps. */
 #define PREFILL_NEGLIGIBLE 0.1
+/* Tokens that the engine counts over those in its steps: fewer, some were
+ * thrown away. */
+#define ACCEPTED_MAX 0.95
 
 /* ---- economics -------------------------------------------------------- */
 
-static void find_exit(const struct model *m, const struct evidence *e,
-		      const struct arch *arch, struct figures *f)
+static void find_exit(const struct model *m, const struct arch *arch,
+		      struct figures *f)
 {
-	double a = m->have_skew ? m->skew : VALLEY_SKEW_UNIFORM;
-	double fixed_s, there_s, now = e->tokens.v;
-	struct step_cost there;
-
 	if (arch->top_k >= arch->experts)
 		return;
-	f->exit_tokens = valley_batch_at(arch->experts, arch->top_k, a,
-					 EXIT_SINGLE_RATIO);
-	if (!f->have_shares || f->exit_tokens <= now || !(now > 0))
-		return;
-	economics_cost(arch, f->exit_tokens,
-		       valley_skewed_active(arch->experts, arch->top_k, a,
-					    f->exit_tokens),
-		       0, &there);
-	fixed_s = fmax(
-		0, f->step_s - economics_step_seconds(&f->cost, &f->machine));
-	there_s = fixed_s + economics_step_seconds(&there, &f->machine);
-	f->exit_cost_ratio = (there_s / f->exit_tokens) / (f->step_s / now);
+	if (m->traffic.batch > 0)
+		f->exit_tokens = m->edges.exit;
+	else
+		f->exit_tokens =
+			valley_batch_at(arch->experts, arch->top_k,
+					VALLEY_SKEW_UNIFORM, EXIT_SINGLE_RATIO);
 }
 
-void figures_find(const struct model *m, const struct sample *in,
-		  const struct evidence *e, const struct arch *arch,
-		  const struct gpu *gpu, struct figures *f)
+/* The newest window as a point of calibration, unless arithmetic sets its
+ * pace. */
+static void add_point(struct model *m, const struct evidence *e,
+		      const struct figures *f)
 {
-	*f = (struct figures){ .source = SOURCE_INFERRED,
-			       .uniform = !m->have_skew };
+	if (!e->new_window || !e->classify || !e->have_rows ||
+	    e->active_source != SOURCE_MEASURED ||
+	    e->step_s.state != VALUE_OK ||
+	    e->step_s.source != SOURCE_MEASURED || f->shares.compute > 0)
+		return;
+	m->points[m->n_points++ % CALIBRATE_POINTS_MAX] =
+		(struct calibration_point){
+			.batch = e->tokens.v,
+			.bytes = f->cost.routed_bytes + f->cost.dense_bytes +
+				 f->cost.kv_bytes,
+			.seconds = e->step_s.v,
+		};
+}
+
+static void find_machine(const struct model *m, const struct sample *in,
+			 const struct arch *arch, const struct gpu *gpu,
+			 struct figures *f)
+{
+	unsigned n = m->n_points < CALIBRATE_POINTS_MAX ? (unsigned)m->n_points
+							: CALIBRATE_POINTS_MAX;
+
 	economics_machine(gpu, in->gpus, in->have_peak ? in->peak_bw : 0,
 			  arch ? arch->compute : COMPUTE_BF16, &f->machine);
+	calibrate(m->points, n, f->machine.bw, &f->calibration);
+	if (f->calibration.fitted)
+		f->machine.bw_achieved = f->calibration.bw;
+}
+
+static void settle(struct step_shares *s)
+{
+	s->gain = fmax(0, 1 - s->expert - s->kv - s->compute);
+}
+
+/* KV reads by the engine's count of tokens, at most what attention takes; where
+ * there is no such count, attention itself while it rules the step. */
+static void find_shares(const struct evidence *e, struct figures *f)
+{
+	struct step_cost c = f->cost;
+	double limit = e->attention * f->step_s * f->machine.bw_achieved;
+	double single = e->active > 0 ? e->single_request / e->active : 0;
+
+	f->have_kv = c.kv_bytes > 0 && f->machine.bw_achieved > 0;
+	f->kv_source = SOURCE_SCRAPED;
+	if (f->have_kv && e->attention > 0)
+		c.kv_bytes = fmin(c.kv_bytes, limit);
+	f->have_shares = economics_shares(&c, &f->machine, single, f->step_s,
+					  e->expert_s, &f->shares);
+	if (!f->have_kv && e->attention > KV_BOUND_MIN) {
+		f->have_kv = true;
+		f->kv_source = f->source;
+		f->shares.kv = fmin(e->attention, 1);
+		settle(&f->shares);
+	}
+}
+
+/* Steps that carry prompts have rows of their own, and share the experts with
+ * the tokens that ride along: both kinds of steps, by their time. */
+static void blend_prompts(const struct model *m, const struct evidence *e,
+			  const struct arch *arch, struct figures *f)
+{
+	const struct sample_window *w = &m->window;
+	const struct sample_rows *r = &w->prefill_rows;
+	double all = w->step_ns[0] + w->step_ns[1], part;
+	struct step_shares mixed;
+	struct step_cost cost;
+
+	if (!f->have_shares || !e->classify || !(e->prefill_now > 0) ||
+	    !(w->steps[1] > 0) || !(r->cells > 0) || !(r->active > 0))
+		return;
+	economics_cost(arch, r->rows / (r->cells * arch->top_k),
+		       r->active / r->cells, f->cost.kv_bytes, &cost);
+	if (!economics_shares(&cost, &f->machine, r->single / r->active,
+			      w->step_ns[1] / w->steps[1] / 1e9, NAN, &mixed))
+		return;
+	part = w->step_ns[1] / all;
+	f->shares.expert += part * (mixed.expert - f->shares.expert);
+	f->shares.kv += part * (mixed.kv - f->shares.kv);
+	f->shares.compute += part * (mixed.compute - f->shares.compute);
+	settle(&f->shares);
+}
+
+/* One copy of what all experts share, unless expert parallelism says otherwise:
+ * then tp GPUs have one each. */
+static void find_layout(const struct sample *in,
+			const struct snapshot_target *t, struct figures *f)
+{
+	double n = fmax(in->gpus, 1);
+
+	f->tp = n;
+	f->ep = 1;
+	if (t->ep > 1 && fmod(n, t->ep) == 0)
+		f->ep = t->ep;
+	if (f->ep > 1 && t->tp >= 1 && fmod(n, t->tp) == 0)
+		f->tp = t->tp;
+}
+
+void figures_find(struct model *m, const struct sample *in,
+		  const struct evidence *e, const struct arch *arch,
+		  const struct gpu *gpu, const struct snapshot_target *layout,
+		  struct figures *f)
+{
+	*f = (struct figures){ .source = SOURCE_INFERRED,
+			       .uniform = !(m->traffic.batch > 0),
+			       .straggler = NAN,
+			       .effective = NAN,
+			       .popularity = NAN,
+			       .fixed = NAN };
+	find_layout(in, layout, f);
+	find_machine(m, in, arch, gpu, f);
 	if (!arch || !arch_is_moe(arch) || !e->have_active ||
 	    !(arch->expert_bytes > 0))
 		return;
-	economics_cost(arch, e->tokens.v, e->active, 0, &f->cost);
+	economics_cost(arch, e->tokens.v, e->active,
+		       e->kv_bytes > 0 ? e->kv_bytes : 0, &f->cost);
+	f->cost.dense_bytes *= fmax(in->gpus, 1) / f->tp;
 	f->have_cost = true;
 	f->source = source_weaker(f->source, e->active_source);
 	f->step_s = e->step_s.state == VALUE_OK ? e->step_s.v : 0;
@@ -55,16 +156,10 @@ void figures_find(const struct model *m, const struct sample *in,
 		f->step_s = economics_step_seconds(&f->cost, &f->machine);
 		f->source = SOURCE_MODELLED;
 	}
-	f->have_shares =
-		economics_shares(&f->cost, &f->machine,
-				 value_ratio(e->single, e->active, f->source).v,
-				 f->step_s, e->expert_s, &f->shares);
-	if (e->attention > KV_BOUND_MIN) {
-		f->shares.kv = fmin(e->attention, 1);
-		f->shares.gain = fmax(0, 1 - f->shares.expert - f->shares.kv -
-						 f->shares.compute);
-	}
-	find_exit(m, e, arch, f);
+	find_shares(e, f);
+	add_point(m, e, f);
+	blend_prompts(m, e, arch, f);
+	find_exit(m, arch, f);
 }
 
 /* ---- metrics ---------------------------------------------------------- */
@@ -123,6 +218,7 @@ static void put_rows(const struct model *m, const struct sample *in,
 		METRIC_ROWS_PER_ACTIVE,
 		METRIC_SINGLE_ROW,
 		METRIC_VALLEY_INDEX,
+		METRIC_ELASTICITY,
 	};
 	struct sample_rows r = m->window.rows;
 	enum value_source s = SOURCE_MEASURED;
@@ -131,7 +227,7 @@ static void put_rows(const struct model *m, const struct sample *in,
 
 	if (!e->have_rows) {
 		r = (struct sample_rows){ 0 };
-		s = SOURCE_MODELLED;
+		s = e->active_source;
 		stale = false;
 	}
 	if (!e->have_rows && e->have_active && !e->idle)
@@ -149,6 +245,7 @@ static void put_rows(const struct model *m, const struct sample *in,
 	put(out, METRIC_ROWS_PER_ACTIVE, q.per_active);
 	put(out, METRIC_SINGLE_ROW, q.single);
 	put(out, METRIC_VALLEY_INDEX, q.valley);
+	put(out, METRIC_ELASTICITY, q.elasticity);
 	for (unsigned i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
 		struct value *v = &out->metrics[ids[i]];
 
@@ -178,6 +275,12 @@ static void put_steps(const struct model *m, const struct sample *in,
 	else if (in->have_scrape)
 		tokens = value_ratio(in->d_generated_tokens, in->interval_s,
 				     SOURCE_SCRAPED);
+	/* of the tokens that a speculating engine verifies, those it keeps */
+	if (e->tokens_per_request >= SPECULATION_MIN && in->have_scrape &&
+	    !(in->scrape_age_s > SCRAPE_STALE_S) && value_known(tokens) &&
+	    in->d_generated_tokens / in->interval_s < ACCEPTED_MAX * tokens.v)
+		tokens = value_ratio(in->d_generated_tokens, in->interval_s,
+				     SOURCE_SCRAPED);
 	put(out, METRIC_TOKENS, tokens);
 
 	put(out, METRIC_PREFILL_SHARE, aged(e->prefill, e->idle));
@@ -193,16 +296,18 @@ static void put_steps(const struct model *m, const struct sample *in,
 static void put_shares(const struct evidence *e, const struct figures *f,
 		       struct snapshot *out)
 {
-	bool kv = f->cost.kv_bytes > 0 || f->shares.kv > 0;
+	enum value_source gain =
+		f->have_kv ? source_weaker(f->source, f->kv_source) : f->source;
 
 	if (!f->have_shares)
 		return;
 	put(out, METRIC_MARGINAL_GAIN,
-	    aged(value_make(f->shares.gain, f->source), e->idle));
+	    aged(value_make(f->shares.gain, gain), e->idle));
 	put(out, METRIC_EXPERT_SHARE,
 	    aged(value_make(f->shares.expert, f->source), e->idle));
 	put(out, METRIC_KV_SHARE,
-	    aged(value_make(kv ? f->shares.kv : NAN, f->source), e->idle));
+	    aged(value_make(f->have_kv ? f->shares.kv : NAN, f->kv_source),
+		 e->idle));
 	if (f->machine.flops > 0)
 		put(out, METRIC_COMPUTE_SHARE,
 		    aged(value_make(f->shares.compute, f->source), e->idle));
@@ -246,28 +351,6 @@ static void put_bandwidth(const struct sample *in, const struct evidence *e,
 				source_weaker(SOURCE_INFERRED, tokens.source)));
 }
 
-static void put_effective_experts(const struct model *m,
-				  const struct sample *in, struct snapshot *out)
-{
-	unsigned layers = m->window.n_layers < SAMPLE_LAYERS_MAX
-				  ? m->window.n_layers
-				  : SAMPLE_LAYERS_MAX;
-	double sum = 0, n = 0;
-
-	for (unsigned l = 0; in->expert_rows && l < layers; l++) {
-		double n2 = rows_effective_experts(
-			in->expert_rows + (size_t)l * in->expert_rows_n,
-			in->expert_rows_n);
-
-		if (isfinite(n2)) {
-			sum += n2;
-			n += 1;
-		}
-	}
-	put(out, METRIC_EFFECTIVE_EXPERTS,
-	    value_ratio(sum, n, SOURCE_MEASURED));
-}
-
 static void put_model(const struct model *m, const struct sample *in,
 		      const struct arch *arch, const struct figures *f,
 		      struct snapshot *out)
@@ -294,7 +377,6 @@ static void put_model(const struct model *m, const struct sample *in,
 						 arch->expert_bytes /
 							 arch->expert_params),
 			    SOURCE_MODELLED));
-	put_effective_experts(m, in, out);
 }
 
 void figures_metrics(const struct model *m, const struct sample *in,
@@ -309,4 +391,5 @@ void figures_metrics(const struct model *m, const struct sample *in,
 	put_shares(e, f, out);
 	put_bandwidth(in, e, arch, f, out);
 	put_model(m, in, arch, f, out);
+	measures_fill(m, e, arch, f, out);
 }

@@ -46,3 +46,28 @@ const char *side_name(enum side s)
 	}
 	return NULL;
 }
+
+const char *regime_flag_name(unsigned flag)
+{
+	switch (flag) {
+	case FLAG_OVERHEAD:
+		return "overhead";
+	case FLAG_IMBALANCE:
+		return "imbalance";
+	case FLAG_SKEW:
+		return "skew";
+	default:
+		return NULL;
+	}
+}
+
+const char *what_if_kind_name(enum what_if_kind k)
+{
+	static const char *const names[WHAT_IF_KINDS] = {
+		[WHAT_IF_BATCH] = "batch", [WHAT_IF_MERGE] = "merge",
+		[WHAT_IF_TP] = "tp",       [WHAT_IF_EP] = "ep",
+		[WHAT_IF_GPU] = "gpu",
+	};
+
+	return (unsigned)k < WHAT_IF_KINDS ? names[k] : NULL;
+}

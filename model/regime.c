@@ -12,12 +12,16 @@
 #define JUMPS_TO_RESTART 2u
 #define ERRORS_AWAY 2.0
 
+enum { OVERHEAD = REGIMES, IMBALANCE, SKEW, THRESHOLDS };
+
 static const struct {
 	double enter, leave;
-} thresholds[REGIMES] = {
+} thresholds[THRESHOLDS] = {
 	[REGIME_IDLE] = { 0.02, 0.04 },    [REGIME_PREFILL] = { 0.50, 0.40 },
 	[REGIME_COMPUTE] = { 0.50, 0.40 }, [REGIME_KV] = { 0.50, 0.40 },
 	[REGIME_SOLO] = { 1.50, 1.75 },    [REGIME_VALLEY] = { 0.12, 0.08 },
+	[OVERHEAD] = { 0.40, 0.30 },       [IMBALANCE] = { 0.15, 0.10 },
+	[SKEW] = { 0.60, 0.65 },
 };
 
 static double threshold(const struct regime_state *s, enum regime r)
@@ -35,6 +39,7 @@ static void restart(struct regime_state *s)
 	memset(s->sum, 0, sizeof(s->sum));
 	s->weight = 0;
 	s->active = 0;
+	s->uu = s->uf = s->ff = 0;
 	s->jumps = 0;
 }
 
@@ -60,6 +65,9 @@ static void smooth(struct regime_state *s, const struct regime_evidence *e)
 		s->sum[k] = keep * s->sum[k] + e->weight * x[k];
 	s->weight = keep * s->weight + e->weight;
 	s->active = keep * s->active + e->sampled_active;
+	s->uu = keep * s->uu + e->clusters.uu;
+	s->uf = keep * s->uf + e->clusters.uf;
+	s->ff = keep * s->ff + e->clusters.ff;
 	s->near = smoothed(s, SMOOTH_SINGLE) >
 		  (s->near ? NEAR_SIDE_LEAVE : NEAR_SIDE_ENTER);
 	s->modelled = e->modelled;
@@ -95,6 +103,16 @@ static enum regime first_match(const struct regime_state *s,
 	return REGIME_SHARED;
 }
 
+/* Over steps: sqrt(sum (F1 - s1 U)^2) / sum U, at least the binomial error. */
+static double single_error(const struct regime_state *s, double s1)
+{
+	double active = fmax(s->active, 1);
+	double binomial = sqrt(fmax(s1 * (1 - s1), 1e-9) / active);
+	double squares = s->ff - 2 * s1 * s->uf + s1 * s1 * s->uu;
+
+	return fmax(binomial, sqrt(fmax(squares, 0)) / active);
+}
+
 /* Between valley and shared: is the threshold far enough from the figure? */
 static bool is_significant(const struct regime_state *s, enum regime to)
 {
@@ -102,7 +120,7 @@ static bool is_significant(const struct regime_state *s, enum regime to)
 					   : thresholds[REGIME_VALLEY].leave;
 	double s1 = smoothed(s, SMOOTH_SINGLE);
 	double expert = smoothed(s, SMOOTH_EXPERT);
-	double error = sqrt(fmax(s1 * (1 - s1), 1e-9) / fmax(s->active, 1));
+	double error = single_error(s, s1);
 
 	return fabs(expert - limit) >=
 	       ERRORS_AWAY * error * expert / fmax(s1, 1e-9);
@@ -121,11 +139,33 @@ static bool may_change(const struct regime_state *s, enum regime to)
 	return !statistical || s->modelled || is_significant(s, to);
 }
 
+static void set_flag(struct regime_state *s, unsigned flag, unsigned limit,
+		     double x, bool below)
+{
+	bool on = s->flags & flag;
+	double edge = on ? thresholds[limit].leave : thresholds[limit].enter;
+
+	on = below ? x < edge : x > edge; /* false for what is not known */
+	s->flags = on ? s->flags | flag : s->flags & ~flag;
+}
+
+static void set_flags(struct regime_state *s, const struct regime_evidence *e)
+{
+	if (e->idle) {
+		s->flags = 0;
+		return;
+	}
+	set_flag(s, FLAG_OVERHEAD, OVERHEAD, e->fixed, false);
+	set_flag(s, FLAG_IMBALANCE, IMBALANCE, e->straggler, false);
+	set_flag(s, FLAG_SKEW, SKEW, e->popularity, true);
+}
+
 enum regime regime_update(struct regime_state *s,
 			  const struct regime_evidence *e)
 {
 	enum regime now;
 
+	set_flags(s, e);
 	if (e->weight > 0 && e->dt_s >= 0)
 		smooth(s, e);
 	else if (e->restart)
@@ -143,6 +183,13 @@ enum regime regime_update(struct regime_state *s,
 			restart(s);
 	}
 	return s->regime;
+}
+
+double regime_single_error(const struct regime_state *s)
+{
+	if (!(s->active > 0))
+		return 0;
+	return single_error(s, smoothed(s, SMOOTH_SINGLE));
 }
 
 enum side regime_side(const struct regime_state *s)

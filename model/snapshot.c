@@ -44,11 +44,15 @@ static void gather(const struct model *m, const struct sample *in,
 		.single = e->active > 0 ? e->single / e->active : 0,
 		.tokens = e->tokens.v,
 		.modelled = e->active_source != SOURCE_MEASURED,
+		.fixed = f->fixed,
+		.straggler = f->straggler,
+		.popularity = f->popularity,
 	};
 	if (e->idle)
 		return;
 	if (e->new_window) {
 		r->sampled_active = m->window.rows.active;
+		r->clusters = m->window.clusters;
 		if (m->window.wall_ns > 0 && !(e->load.in_flight >= 0.5))
 			r->busy = m->window.busy_ns / m->window.wall_ns;
 	}
@@ -87,6 +91,7 @@ static void classify(struct model *m, const struct sample *in,
 	gather(m, in, e, f, &r);
 	out->regime = regime_update(&m->regime, &r);
 	out->side = regime_side(&m->regime);
+	out->flags = m->regime.flags;
 	out->regime_source = regime_source(out, e, f);
 }
 
@@ -145,8 +150,11 @@ void model_update(struct model *m, const struct sample *given,
 			 ? compute_type_name(gpu_compute(gpu, arch->compute))
 			 : "");
 	evidence_find(m, &in, arch, &e);
-	figures_find(m, &in, &e, arch, gpu, &f);
+	figures_find(m, &in, &e, arch, gpu, &out->target, &f);
+	measures_find(m, &in, &e, arch, &f);
+	predict_base(m, &in, &e, arch, gpu, &f, out);
 	figures_metrics(m, &in, &e, arch, &f, out);
+	predict_table(m, in.interval_s, out);
 	tables_fill(m, &e, out);
 	fill_hists(m, &in, &e, out);
 	classify(m, &in, &e, &f, out);

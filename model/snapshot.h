@@ -12,6 +12,7 @@
 
 #include "model/arch.h"
 #include "model/value.h"
+#include "model/whatif.h"
 
 enum metric_id {
 #define METRIC(id, key, unit, kind, title, help) METRIC_##id,
@@ -57,6 +58,17 @@ enum regime {
 	REGIMES
 };
 enum side { SIDE_NONE, SIDE_NEAR, SIDE_FAR };
+
+/* Beside the regime; several may hold. */
+enum regime_flag {
+	FLAG_OVERHEAD = 1,  /* fixed time takes much of a step */
+	FLAG_IMBALANCE = 2, /* the slowest rank keeps the others waiting */
+	FLAG_SKEW = 4       /* few experts get most rows */
+};
+#define REGIME_FLAGS 3u
+
+/* "overhead", "imbalance", "skew"; NULL for what is no flag. */
+const char *regime_flag_name(unsigned flag);
 
 /* "idle", "prefill", "compute", "kv", "solo", "valley", "shared"; NULL for
  * REGIME_UNKNOWN.  "near", "far"; NULL for SIDE_NONE. */
@@ -118,6 +130,31 @@ struct finding {
 	unsigned n_evidence;
 };
 
+/* One change to the deployment, whatif.h; everything else stays. */
+enum what_if_kind {
+	WHAT_IF_BATCH, /* amount: tokens per step */
+	WHAT_IF_MERGE, /* amount: replicas like this one, merged into one */
+	WHAT_IF_TP,    /* amount: GPUs that share one copy */
+	WHAT_IF_EP,    /* amount: ranks that the experts are spread over */
+	WHAT_IF_GPU,   /* name: of the GPU */
+	WHAT_IF_KINDS
+};
+#define SNAPSHOT_WHAT_IF_MAX 40u
+struct snapshot_what_if {
+	enum what_if_kind kind;
+	double amount;
+	char name[24];
+	enum whatif_limit limit; /* not WITHIN: beyond what the data carry */
+	struct value tokens_per_step, active_experts, single_row;
+	struct value marginal_gain;
+	struct value step_s, step_s_low, step_s_high;
+	struct value tokens_per_s, tokens_per_s_low, tokens_per_s_high;
+	struct value usd_per_mtok, usd_per_mtok_low, usd_per_mtok_high;
+	struct value cost_ratio, cost_ratio_low, cost_ratio_high; /* over now */
+};
+/* "batch", "merge", "tp", "ep", "gpu". */
+const char *what_if_kind_name(enum what_if_kind k);
+
 enum tier_state { TIER_OFF, TIER_MISSING, TIER_OK };
 struct snapshot_tier {
 	char name[4]; /* "T0", "T1", "T2", "T3", "C" */
@@ -163,6 +200,7 @@ struct snapshot {
 	enum regime regime;
 	enum side side;
 	enum value_source regime_source;
+	unsigned flags;       /* enum regime_flag, of the present */
 	char compute_type[8]; /* whose peak MFU is a share of: "FP8"; "" */
 	struct value metrics[METRICS];
 	struct snapshot_hist hists[HISTOGRAMS];
@@ -175,6 +213,10 @@ struct snapshot {
 	unsigned n_findings;
 	struct finding findings[SNAPSHOT_FINDINGS_MAX];
 	char verdict[3][160]; /* plain words for the box, "" unused */
+	unsigned n_what_if;
+	struct snapshot_what_if what_if[SNAPSHOT_WHAT_IF_MAX];
+	/* for whatif_at with any change; not recorded: valid only live */
+	struct whatif what_if_base;
 	struct snapshot_health health;
 };
 

@@ -7,18 +7,23 @@
 #ifndef MOETOP_MODEL_STATE_H
 #define MOETOP_MODEL_STATE_H
 
+#include "model/calibrate.h"
 #include "model/economics.h"
 #include "model/regime.h"
 #include "model/rows.h"
 #include "model/sample.h"
 #include "model/snapshot.h"
+#include "model/traffic.h"
+#include "model/whatif.h"
 
 /* Kernel groups of sample.h that mean something here. */
-enum { GROUP_OF_EXPERTS = 0, GROUP_OF_ATTENTION = 2 };
+enum { GROUP_OF_EXPERTS = 0, GROUP_OF_ATTENTION = 2, GROUP_OF_COMM = 4 };
 
 #define LOAD_HISTORY 64u
 #define WINDOW_STALE_S 60.0 /* older windows are shown as stale */
 #define SCRAPE_STALE_S 15.0 /* so are the engine's own figures */
+/* More tokens than requests by this much: a request has several in a step. */
+#define SPECULATION_MIN 1.25
 
 /*
  * Signals of the load, all continuous; NAN unknown.  A window is a second out
@@ -40,6 +45,12 @@ struct prompts {
 	struct load load; /* then */
 };
 
+/* Where the valley is for this traffic; all 0: not known, or there is none. */
+struct valley_edges {
+	double floor, floor_low, floor_high; /* s1 = 1/2 */
+	double exit, exit_low, exit_high;    /* s1 = 0.1 */
+};
+
 struct model {
 	struct model_settings settings;
 	bool started;
@@ -52,13 +63,26 @@ struct model {
 	struct prompts prompts; /* of the newest window */
 	bool have_window;
 	struct sample_window window; /* the newest with decode steps */
-	double window_ns;            /* CLOCK_MONOTONIC of its end */
-	struct load window_load;     /* load when it was taken */
-	bool window_mixed;           /* the load changed inside it */
-	double tokens_scale; /* B over the load signal, 1 if they agree */
+	double window_ranks; /* that its rows are the sum of; 1: the mean rank */
+	double window_ns;    /* CLOCK_MONOTONIC of its end */
+	struct load window_load; /* load when it was taken */
+	bool window_mixed;       /* the load changed inside it */
+	double tokens_scale;     /* B over the load signal, 1 if they agree */
 
-	bool have_skew;
-	double skew; /* valley.h: a, from the last window */
+	struct traffic
+		traffic;       /* of the last window with rows; batch 0: none */
+	bool traffic_inferred; /* from DRAM counters, no rows were sampled */
+	struct valley_edges edges;
+	struct calibration_point points[CALIBRATE_POINTS_MAX]; /* ring */
+	unsigned long n_points;
+	double steady_s; /* since the load last changed */
+	struct load steady_load;
+
+	/* the table of what-ifs, and what it was made from */
+	unsigned n_what_if;
+	struct snapshot_what_if what_if[SNAPSHOT_WHAT_IF_MAX];
+	struct whatif what_if_base;
+	double what_if_age_s;
 
 	bool was_disagreeing;
 	double idle_s, prefill_only_s;
@@ -89,7 +113,31 @@ struct evidence {
 	double active, single;
 	enum value_source active_source;
 	double expert_s; /* measured time of expert kernels in a step, NAN */
+	/* F1 of requests, not tokens: experts that one request alone reads;
+	 * differs where a request has several tokens in a step */
+	double single_request;
+	double tokens_per_request; /* 1, or more with speculation; NAN */
+	double kv_bytes;           /* of a step, by the engine's word; NAN */
+	double kv_capacity_bytes;  /* room for them; NAN */
 };
+
+/* learn.c: what a window says beyond itself. */
+
+/* One rank's experts, or a fused shared expert among them, made the whole
+ * layer's routed experts; rows of the ranks are pooled.  How many ranks. */
+double learn_whole_layers(struct sample_window *w, double gpus,
+			  const struct arch *arch);
+/* tokens: B of m->window, which has just been taken. */
+void learn_traffic(struct model *m, const struct sample *in,
+		   const struct arch *arch, double tokens);
+/* U from the bytes that DRAM counters saw; false when they do not tell. */
+bool learn_from_dram(struct model *m, const struct sample *in,
+		     const struct arch *arch, struct evidence *e);
+/* The traffic as far as it is known: uniform without any. */
+void learn_traffic_known(const struct model *m, const struct arch *arch,
+			 struct traffic *out);
+/* Standard error of s1 by the steps of a window; NAN. */
+double learn_single_error(const struct sample_window *w);
 
 void evidence_find(struct model *m, const struct sample *in,
 		   const struct arch *arch, struct evidence *e);
@@ -105,17 +153,46 @@ struct figures {
 	/* No skew was seen yet: what is modelled takes uniform routing, where U
 	 * is largest and the valley ends earliest. */
 	bool uniform;
+	bool have_kv; /* kv is known, by the engine or by bound */
+	enum value_source kv_source;
+	struct calibration calibration;
+	double tp, ep;          /* both divide the GPUs; tp share one copy */
 	double step_s;          /* T behind the shares */
 	double exit_tokens;     /* B where s1 falls to 0.1; 0 unknown */
 	double exit_cost_ratio; /* cost per token there, over now; 0 unknown */
+	double straggler;       /* share; NAN unknown */
+	double effective;       /* N2, mean of layers; NAN unknown */
+	double popularity;      /* N2 / E; NAN unknown */
+	double fixed;           /* t0 / T; NAN unknown */
 };
 
-void figures_find(const struct model *m, const struct sample *in,
+/* layout: tp and ep of the target, 0 unknown. */
+void figures_find(struct model *m, const struct sample *in,
 		  const struct evidence *e, const struct arch *arch,
-		  const struct gpu *gpu, struct figures *f);
+		  const struct gpu *gpu, const struct snapshot_target *layout,
+		  struct figures *f);
 void figures_metrics(const struct model *m, const struct sample *in,
 		     const struct evidence *e, const struct arch *arch,
 		     const struct figures *f, struct snapshot *out);
+
+/* measures.c: overlap, balance, the traffic's valley, calibration, KV. */
+void measures_find(const struct model *m, const struct sample *in,
+		   const struct evidence *e, const struct arch *arch,
+		   struct figures *f);
+void measures_fill(const struct model *m, const struct evidence *e,
+		   const struct arch *arch, const struct figures *f,
+		   struct snapshot *out);
+
+/* predict.c: what-ifs. */
+
+/* The deployment as it is, into out->what_if_base, valid only with a step of
+ * experts; and from it what the exit of the valley would cost, into *f. */
+void predict_base(const struct model *m, const struct sample *in,
+		  const struct evidence *e, const struct arch *arch,
+		  const struct gpu *gpu, struct figures *f,
+		  struct snapshot *out);
+/* The table, made anew when what it is made from has changed. */
+void predict_table(struct model *m, double interval_s, struct snapshot *out);
 
 /* Layers, classes, shares by kernel group. */
 void tables_fill(const struct model *m, const struct evidence *e,

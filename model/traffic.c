@@ -170,7 +170,7 @@ static void pool_layer(struct traffic *t, const struct traffic_sample *s,
 {
 	double total = 0, squares = 0, steps, tokens;
 
-	for (unsigned e = 0; e < s->stride; e++) {
+	for (unsigned e = 0; e < s->experts; e++) {
 		total += rows[e];
 		squares += (double)rows[e] * rows[e];
 	}
@@ -178,7 +178,7 @@ static void pool_layer(struct traffic *t, const struct traffic_sample *s,
 		return;
 	tokens = total / s->top_k;
 	steps = fmax(tokens / s->batch, 1);
-	for (unsigned e = 0; e < s->stride; e++) {
+	for (unsigned e = 0; e < s->experts; e++) {
 		double q = fmin(rows[e] / tokens, 1);
 		unsigned b = bin_of(q * s->experts / s->top_k);
 
@@ -227,7 +227,7 @@ static bool learn_popularity(struct traffic *t, const struct traffic_sample *s)
 {
 	struct pooled p = { 0 };
 
-	if (!s->rows || s->stride != s->experts)
+	if (!s->rows || s->stride < s->experts)
 		return false;
 	for (unsigned l = 0; l < s->layers; l++)
 		pool_layer(t, s, s->rows + (size_t)l * s->stride, &p);

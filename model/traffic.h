@@ -62,7 +62,8 @@ struct traffic {
 /* What was sampled.  All means are over cells, (step, layer). */
 struct traffic_sample {
 	double experts, top_k;
-	const uint32_t *rows; /* [layers][stride] summed over steps, or NULL */
+	const uint32_t *rows; /* [layers][stride] summed over steps, or NULL;
+			       * columns past E are left out */
 	unsigned layers, stride;
 	double batch;          /* B: mean tokens of a step */
 	double batch_variance; /* over steps; 0 where not known */

@@ -144,6 +144,43 @@ static inline void snapshot_fill_metrics(struct snapshot *s)
 		(struct value){ 1e12, VALUE_STALE, SOURCE_MEASURED };
 }
 
+static inline struct value modelled(double v)
+{
+	return ok(v, SOURCE_MODELLED);
+}
+
+/* Two replicas in one, and a batch beyond what was measured. */
+static inline void snapshot_fill_what_ifs(struct snapshot *s)
+{
+	s->n_what_if = 2;
+	s->what_if[0] = (struct snapshot_what_if){
+		.kind = WHAT_IF_MERGE,
+		.amount = 2,
+		.tokens_per_step = modelled(32),
+		.active_experts = modelled(108.5),
+		.single_row = modelled(0.3125),
+		.marginal_gain = modelled(0.75),
+		.step_s = modelled(0.015),
+		.step_s_low = modelled(0.014),
+		.step_s_high = modelled(0.016),
+		.tokens_per_s = modelled(2133.5),
+		.tokens_per_s_low = modelled(2000),
+		.tokens_per_s_high = modelled(2285.5),
+		.usd_per_mtok = modelled(0.78125),
+		.usd_per_mtok_low = modelled(0.75),
+		.usd_per_mtok_high = modelled(0.8125),
+		.cost_ratio = modelled(0.625),
+		.cost_ratio_low = modelled(0.59375),
+		.cost_ratio_high = modelled(0.65625),
+	};
+	s->what_if[1] = (struct snapshot_what_if){
+		.kind = WHAT_IF_BATCH,
+		.amount = 2048,
+		.limit = WHATIF_BATCH,
+		.tokens_per_step = modelled(2048),
+	};
+}
+
 static inline void snapshot_full(struct snapshot *s)
 {
 	memset(s, 0, sizeof(*s));
@@ -175,6 +212,8 @@ static inline void snapshot_full(struct snapshot *s)
 	};
 	strcpy(s->verdict[0], "In the valley, on the near side.");
 	strcpy(s->health.message, "window 12 taken");
+	s->flags = FLAG_SKEW;
+	snapshot_fill_what_ifs(s);
 }
 
 /* Nothing is known but the time. */

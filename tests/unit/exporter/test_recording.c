@@ -111,6 +111,9 @@ static void the_largest_snapshot_survives(void **state)
 	s.n_findings = SNAPSHOT_FINDINGS_MAX;
 	for (unsigned i = 1; i < SNAPSHOT_FINDINGS_MAX; i++)
 		s.findings[i] = s.findings[0];
+	s.n_what_if = SNAPSHOT_WHAT_IF_MAX;
+	for (unsigned i = 2; i < SNAPSHOT_WHAT_IF_MAX; i++)
+		s.what_if[i] = s.what_if[0];
 	record(1);
 	assert_int_equal(player_open(&p, path, why, sizeof(why)), 0);
 	assert_int_equal(player_next(p, &got), 1);
