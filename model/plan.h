@@ -4,7 +4,8 @@
  * What a decode step of B tokens touches, reads and takes, from the shape of
  * the model and the GPU's data sheet alone.  Everything here is modelled:
  *
- *	U, F1	uniform or beta-binomial routing (valley.h)
+ *	U, F1	uniform or beta-binomial routing (valley.h), or the popularity
+ *		of a file (popularity.h)
  *	T	 = max(routed bytes / BW, routed operations / F)
  *		 + max(dense bytes / BW, dense operations / F) + KV bytes / BW
  *	tokens/s = B / T
@@ -14,7 +15,13 @@
  * touched experts and of the KV cache at the same time; `tp` GPUs share one copy
  * of the dense weights, so gpus / tp copies are read in every step.  Left out:
  * communication, launches and other fixed costs, tile padding, attention scores
- * in the operations, activations.  Whether the model fits is not looked at.
+ * in the operations, activations.
+ *
+ *	memory	 weights of a GPU = (experts + dense x gpus / tp) / gpus
+ *		 room = (0.9 gpus x memory - weights) / KV cache of a sequence
+ *
+ * Left out there: the table of input embeddings, activations, what the engine
+ * keeps for itself beyond a tenth.
  */
 #ifndef MOETOP_MODEL_PLAN_H
 #define MOETOP_MODEL_PLAN_H
@@ -22,7 +29,9 @@
 #include "model/arch.h"
 #include "model/economics.h"
 #include "model/hw.h"
+#include "model/popularity.h"
 
+#define PLAN_MEMORY_USABLE 0.9
 #define PLAN_POINTS_MAX 64u
 #define PLAN_BATCH_MAX 1000000.0
 #define PLAN_GPUS_MAX 4096
@@ -43,7 +52,8 @@ struct plan_input {
 	double gpus, tp, ep;   /* whole, 1 or more; see plan_layout */
 	double context_tokens; /* of each sequence; 0 leaves the KV cache out */
 	double skew;           /* a of valley.h; VALLEY_SKEW_UNIFORM: uniform */
-	double usd_per_gpu_hour; /* 0: not known */
+	const struct popularity *popularity; /* borrowed; NULL: by skew */
+	double usd_per_gpu_hour;             /* 0: not known */
 };
 
 /* One batch.  active and single are means over the MoE layers. */
@@ -61,15 +71,25 @@ struct plan_point {
 };
 
 /* Where the valley is, in tokens per step; all 0: there is none, as every
- * token uses every expert. */
+ * token uses every expert.  With a popularity whose s1 crosses a bound more than
+ * once, the outermost crossings count. */
 struct plan_valley {
 	double enter; /* s1 falls to 0.9: rows begin to share experts */
 	double floor; /* V peaks: s1 = 1/2; not before enter */
 	double exit;  /* s1 falls to 0.1: the valley is behind */
 };
 
+struct plan_memory {
+	double weight_bytes;   /* of one GPU */
+	double sequence_bytes; /* KV cache of one sequence; 0: not known */
+	double room;           /* sequences; 0: the weights alone do not fit,
+				* or the length is not known */
+	bool fits;             /* the weights do */
+};
+
 struct model_plan {
 	struct plan_input in;
+	struct plan_memory memory;
 	struct machine machine;
 	struct plan_valley valley;
 	unsigned n_points;
@@ -90,7 +110,12 @@ void plan_store_as(struct arch *a, enum plan_dtype t);
 
 void plan_point_at(const struct plan_input *in, double batch,
 		   struct plan_point *out);
-void plan_valley_of(const struct arch *a, double skew, struct plan_valley *out);
+void plan_valley_of(const struct plan_input *in, struct plan_valley *out);
+void plan_memory_of(const struct plan_input *in, struct plan_memory *out);
+
+/* U and F1 at b tokens, by the input's routing. */
+double plan_active(const struct plan_input *in, double b);
+double plan_single(const struct plan_input *in, double b);
 
 /*
  * The whole.  -EINVAL without a point or with too many, or a batch outside

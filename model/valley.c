@@ -15,6 +15,8 @@ double valley_active(double e, double k, double b)
 {
 	if (!is_sane(e, k, b))
 		return 0;
+	if (k >= e)
+		return e;
 	/* 1 - (1 - p)^B without losing digits at small p */
 	return -e * expm1(b * log1p(-k / e));
 }

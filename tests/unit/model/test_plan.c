@@ -1,360 +1,7 @@
-/* Plans against tables worked out in Python for eleven published models: every
- * number is compared to the digits that are printed there. */
-#include "model/plan.h"
-#include "model/valley.h"
+/* The laws of a plan, its edges, and what is refused. */
+#include "tests/unit/model/plan_models.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <errno.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define COLUMNS_MAX 32
-#define SCAN_BATCH_MAX 1e4
-#define RHO_BATCH_MAX 2e5
-
-/* ---- the models of the tables ------------------------------------------ */
-
-struct counts {
-	const char *name;
-	uint32_t e, k, moe_layers;
-	double d, f;                      /* of an expert: 3 d f weights */
-	double weight_bytes, dense_bytes; /* per weight */
-	double attention, ffn, head;
-	uint32_t shared;
-	double kv;
-	enum compute_type compute;
-};
-
-static const struct counts models[] = {
-	{ "Mixtral-8x7B", 8, 2, 32, 4096, 14336, 2, 2, 32 * 41.943e6, 0,
-	  32000.0 * 4096, 0, 2 * 8 * 128 * 2 * 32, COMPUTE_BF16 },
-	{ "Qwen3-30B-A3B", 128, 8, 48, 2048, 768, 1, 1, 48 * 18.874e6, 0,
-	  151936.0 * 2048, 0, 2 * 4 * 128 * 2 * 48, COMPUTE_FP8 },
-	{ "Qwen3-235B-A22B", 128, 8, 94, 4096, 1536, 1, 1, 94 * 71.303e6, 0,
-	  151936.0 * 4096, 0, 2 * 4 * 128 * 2 * 94, COMPUTE_FP8 },
-	{ "DeepSeek-V3", 256, 8, 58, 7168, 2048, 1, 1, 61 * 187.107e6,
-	  3 * 3 * 7168 * 18432.0, 129280.0 * 7168, 1, 576 * 2 * 61,
-	  COMPUTE_FP8 },
-	{ "gpt-oss-120b", 128, 4, 36, 2880, 2880, 0.53125, 2, 36 * 26.542e6, 0,
-	  201088.0 * 2880, 0, 2 * 8 * 64 * 2 * 18, COMPUTE_BF16 },
-	{ "gpt-oss-20b", 32, 4, 24, 2880, 2880, 0.53125, 2, 24 * 26.542e6, 0,
-	  201088.0 * 2880, 0, 2 * 8 * 64 * 2 * 12, COMPUTE_BF16 },
-	{ "Kimi-K2", 384, 8, 60, 7168, 2048, 1, 1, 61 * 101.12e6,
-	  3 * 7168 * 18432.0, 163840.0 * 7168, 1, 576 * 2 * 61, COMPUTE_FP8 },
-	{ "Qwen3.5-397B-A17B", 512, 10, 60, 4096, 1024, 1, 1,
-	  45 * 117.4e6 + 15 * 104.9e6, 0, 248320.0 * 4096, 1,
-	  2 * 2 * 256 * 2 * 15, COMPUTE_FP8 },
-	{ "Qwen3-Next-80B-A3B", 512, 10, 48, 2048, 512, 1, 1,
-	  36 * 33.55e6 + 12 * 27.26e6, 0, 151936.0 * 2048, 1,
-	  2 * 2 * 256 * 2 * 12, COMPUTE_FP8 },
-	{ "Llama-4-Scout", 16, 1, 48, 5120, 8192, 2, 2, 48 * 62.91e6, 0,
-	  202048.0 * 5120, 1, 2 * 8 * 128 * 2 * 48, COMPUTE_BF16 },
-	{ "Llama-4-Maverick", 128, 1, 24, 5120, 8192, 1, 1, 48 * 62.91e6,
-	  24 * 3 * 5120 * 16384.0, 202048.0 * 5120, 1, 2 * 8 * 128 * 2 * 48,
-	  COMPUTE_FP8 },
-};
-#define MODELS (sizeof(models) / sizeof(models[0]))
-
-static struct arch arch_of(const char *name)
-{
-	const struct counts *c = NULL;
-	struct arch a = { 0 };
-
-	for (size_t i = 0; i < MODELS; i++)
-		if (!strcmp(models[i].name, name))
-			c = &models[i];
-	assert_non_null(c);
-	snprintf(a.name, sizeof(a.name), "%s", name);
-	a.experts = c->e;
-	a.top_k = c->k;
-	a.layers = a.moe_layers = c->moe_layers;
-	a.expert_params = 3 * c->d * c->f;
-	a.expert_bytes = a.expert_params * c->weight_bytes;
-	a.dense_params = c->attention + c->ffn + c->head +
-			 (double)c->moe_layers * c->shared * a.expert_params;
-	a.dense_bytes = a.dense_params * c->dense_bytes;
-	a.kv_bytes_per_token = c->kv;
-	a.compute = c->compute;
-	return a;
-}
-
-static struct plan_input input_of(const char *name)
-{
-	return (struct plan_input){ .arch = arch_of(name),
-				    .gpu = gpu_find("H100-SXM"),
-				    .gpus = 1,
-				    .tp = 1,
-				    .ep = 1,
-				    .skew = VALLEY_SKEW_UNIFORM };
-}
-
-/* ---- the tables --------------------------------------------------------- */
-
-static struct table {
-	char head[1024], line[1024];
-	const char *names[COLUMNS_MAX], *cells[COLUMNS_MAX];
-	int columns;
-	FILE *f;
-} table;
-
-static int split(char *line, const char **out)
-{
-	char *save = line;
-	int n = 0;
-
-	line[strcspn(line, "\r\n")] = '\0';
-	for (char *cell; (cell = strsep(&save, ",")) && n < COLUMNS_MAX;)
-		out[n++] = cell;
-	return n;
-}
-
-static void table_open(const char *path)
-{
-	table.f = fopen(path, "r");
-	assert_non_null(table.f);
-	assert_non_null(fgets(table.head, sizeof(table.head), table.f));
-	table.columns = split(table.head, table.names);
-}
-
-static bool table_next(void)
-{
-	if (fgets(table.line, sizeof(table.line), table.f)) {
-		assert_int_equal(split(table.line, table.cells), table.columns);
-		return true;
-	}
-	fclose(table.f);
-	return false;
-}
-
-static const char *cell(const char *name)
-{
-	for (int i = 0; i < table.columns; i++)
-		if (!strcmp(table.names[i], name))
-			return table.cells[i];
-	fail_msg("no column %s", name);
-	return "";
-}
-
-/* The table has six digits; below `noise` they are rounding errors. */
-static void is_above(double noise, const char *column, double got)
-{
-	const char *text = cell(column);
-	double want = strtod(text, NULL);
-	double digit = want == 0 ? 0 : pow(10, floor(log10(fabs(want))) - 5);
-
-	if (fabs(got - want) <= fmax(0.500001 * digit, noise))
-		return;
-	print_error("%s, %s: got %.9g, want %s\n", table.cells[0], column, got,
-		    text);
-	fail();
-}
-
-static void is(const char *column, double got)
-{
-	is_above(0, column, got);
-}
-
-/* ---- points ------------------------------------------------------------- */
-
-static void point_is(const struct plan_point *p, const struct plan_point *p4k)
-{
-	is("U", p->active);
-	is("coverage", p->coverage_ratio);
-	is("rows_per_active", 1 / p->fragmentation_ratio);
-	is_above(1e-300, "single_row_share", p->single_row_ratio);
-	is("fragmentation", p->fragmentation_ratio);
-	is("V", p->valley_index);
-	is_above(1e-14, "eta_expert", 1 - p->single_row_ratio);
-	is("eta_sys_ctx0", p->shares.gain);
-	is("eta_sys_ctx4k", p4k->shares.gain);
-	is("routed_GB_step", p->cost.routed_bytes / 1e9);
-	is("dense_GB_step", p->cost.dense_bytes / 1e9);
-	is("kv_GB_step", p4k->cost.kv_bytes / 1e9);
-	is("MB_per_token_routed", p->cost.routed_bytes / p->batch / 1e6);
-	is("MB_per_token_total_ctx0", p->bytes_per_token / 1e6);
-	is("MB_per_token_total_ctx4k", p4k->bytes_per_token / 1e6);
-}
-
-/* eta of the table counts bytes only: a GPU whose arithmetic costs nothing. */
-static void points_match_the_table(void **state)
-{
-	const struct gpu bytes_only = { .name = "bytes", .bw = 3352e9 };
-	unsigned rows = 0;
-
-	(void)state;
-	table_open("tests/data/valley_tables.csv");
-	for (; table_next(); rows++) {
-		struct plan_input in = input_of(cell("model"));
-		double batch = strtod(cell("B"), NULL);
-		struct plan_point p, p4k;
-
-		in.gpu = &bytes_only;
-		plan_point_at(&in, batch, &p);
-		in.context_tokens = 4096;
-		plan_point_at(&in, batch, &p4k);
-		point_is(&p, &p4k);
-		is("x", batch * in.arch.top_k / in.arch.experts);
-	}
-	assert_int_equal(rows, MODELS * 22);
-}
-
-/* ---- boundaries --------------------------------------------------------- */
-
-static double index_at(const struct arch *a, double b)
-{
-	double u = valley_active(a->experts, a->top_k, b);
-
-	return u * u / (a->experts * b * a->top_k);
-}
-
-/* Where V is y between lo and hi, on a side where it only rises or falls. */
-static double batch_of_index(const struct arch *a, double y, double lo,
-			     double hi)
-{
-	bool rises = index_at(a, lo) < index_at(a, hi);
-
-	for (int i = 0; i < 300; i++) {
-		double mid = (lo + hi) / 2;
-
-		if ((index_at(a, mid) < y) == rises)
-			lo = mid;
-		else
-			hi = mid;
-	}
-	return (lo + hi) / 2;
-}
-
-static void index_boundaries_are(const struct arch *a)
-{
-	double floor = valley_floor(a->experts, a->top_k);
-
-	is("V_max", index_at(a, floor));
-	is("V_max", valley_peak(a->experts, a->top_k));
-	is("B_V025_in", batch_of_index(a, 0.25, 1e-6, floor));
-	is("B_V025_out", batch_of_index(a, 0.25, floor, 1e7));
-	is("B_V020_in", batch_of_index(a, 0.20, 1e-6, floor));
-	is("B_V020_out", batch_of_index(a, 0.20, floor, 1e7));
-}
-
-/* The minimum of the marginal gain, by the continuous derivative of U. */
-static void gain_minimum_is(const struct arch *a)
-{
-	double e = a->experts, per_token = -log1p(-(a->top_k / e));
-	double routed = a->moe_layers * e * a->expert_bytes;
-	double delta = a->dense_bytes / routed, best = 0, best_batch = 0;
-
-	is("delta", delta);
-	for (double b = 0.2; b < SCAN_BATCH_MAX; b *= 1.003) {
-		double u = valley_active(e, a->top_k, b);
-		double slope = per_token * (e - u);
-		double paid = b * slope / (delta * e + u);
-
-		if (paid > best) {
-			best = paid;
-			best_batch = b;
-		}
-	}
-	is("B_eta_min", best_batch);
-	is("eta_sys_min", 1 - best);
-}
-
-/* Time of a dense model of sqrt(total x active) weights over that of this one,
- * both at the data sheet's rates. */
-static double against_dense(const struct arch *a, const struct machine *m,
-			    double b)
-{
-	double routed = a->moe_layers * a->expert_params;
-	double weights = sqrt((routed * a->experts + a->dense_params) *
-			      (routed * a->top_k + a->dense_params));
-	struct step_cost c, dense = { .dense_bytes = weights * a->expert_bytes /
-						     a->expert_params,
-				      .dense_flop = 2 * b * weights };
-
-	economics_cost(a, b, valley_active(a->experts, a->top_k, b), 0, &c);
-	return economics_step_seconds(&dense, m) /
-	       economics_step_seconds(&c, m);
-}
-
-static void dense_boundaries_are(const struct arch *a, const struct machine *m)
-{
-	double b = 1, now = against_dense(a, m, b), lost = 0, won = 0;
-
-	while (b < RHO_BATCH_MAX) {
-		double next = b * 1.02, then = against_dense(a, m, next);
-
-		if (now >= 1 && then < 1 && !(lost > 0))
-			lost = next;
-		if (now < 1 && then >= 1)
-			won = next;
-		b = next;
-		now = then;
-	}
-	is("B_moe_loses", lost);
-	is("B_moe_wins_again", won);
-}
-
-static void context_boundaries_are(struct plan_input in)
-{
-	static const struct {
-		const char *column;
-		double batch;
-	} at[] = { { "ctx_kv_eq_weights_B1", 1 },
-		   { "ctx_kv_eq_weights_B32", 32 },
-		   { "ctx_kv_eq_weights_B256", 256 } };
-	struct plan_point p;
-
-	in.context_tokens = 1;
-	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
-		plan_point_at(&in, at[i].batch, &p);
-		is(at[i].column, (p.cost.routed_bytes + p.cost.dense_bytes) /
-					 p.cost.kv_bytes);
-	}
-}
-
-static void boundaries_match_the_table(void **state)
-{
-	unsigned rows = 0;
-
-	(void)state;
-	table_open("tests/data/boundaries.csv");
-	for (; table_next(); rows++) {
-		struct plan_input in = input_of(cell("model"));
-		const struct arch *a = &in.arch;
-		struct plan_valley v;
-		struct machine m;
-		double ridge;
-
-		plan_valley_of(a, in.skew, &v);
-		is("E", a->experts);
-		is("k", a->top_k);
-		is("B_floor", v.floor);
-		is("B_s1_090", v.enter);
-		is("B_s1_010", v.exit);
-		is("B_s1_050",
-		   valley_batch_at(a->experts, a->top_k, in.skew, 0.5));
-		index_boundaries_are(a);
-		gain_minimum_is(a);
-		economics_machine(in.gpu, 1, 0, a->compute, &m);
-		ridge = economics_ridge_rows(&m, a->expert_bytes /
-							 a->expert_params);
-		is("m_ridge", ridge);
-		is("B_ridge", ridge * a->experts / a->top_k);
-		m.bw_achieved = m.bw;
-		m.flops_achieved = m.flops;
-		dense_boundaries_are(a, &m);
-		context_boundaries_are(in);
-	}
-	assert_int_equal(rows, MODELS);
-}
-
-/* ---- laws --------------------------------------------------------------- */
+#include <fenv.h>
 
 static void near(double got, double want, double rel)
 {
@@ -467,12 +114,15 @@ static double skewed_index(const struct arch *a, double skew, double b)
 
 static void skew_makes_the_valley_longer(void **state)
 {
-	const struct arch a = arch_of("Qwen3-235B-A22B");
+	struct plan_input in = input_of("Qwen3-235B-A22B");
+	const struct arch a = in.arch;
 	struct plan_valley uniform, skewed, almost;
 
 	(void)state;
-	plan_valley_of(&a, VALLEY_SKEW_UNIFORM, &uniform);
-	plan_valley_of(&a, 0.855, &skewed);
+	in.skew = VALLEY_SKEW_UNIFORM;
+	plan_valley_of(&in, &uniform);
+	in.skew = 0.855;
+	plan_valley_of(&in, &skewed);
 	assert_true(skewed.enter < uniform.enter);
 	assert_true(skewed.floor < uniform.floor);
 	assert_true(skewed.exit > 2 * uniform.exit);
@@ -482,9 +132,11 @@ static void skew_makes_the_valley_longer(void **state)
 				    1e-12);
 	assert_true(skewed_index(&a, 0.855, skewed.floor) >
 		    skewed_index(&a, 0.855, skewed.floor * 1.1));
-	plan_valley_of(&a, 0.99 * VALLEY_SKEW_UNIFORM, &almost);
+	in.skew = 0.99 * VALLEY_SKEW_UNIFORM;
+	plan_valley_of(&in, &almost);
 	near(almost.floor, uniform.floor, 1e-3);
-	plan_valley_of(&a, VALLEY_SKEW_MIN, &skewed);
+	in.skew = VALLEY_SKEW_MIN;
+	plan_valley_of(&in, &skewed);
 	assert_true(skewed.enter >= 1);
 	assert_true(skewed.floor >= skewed.enter);
 	assert_true(skewed.exit >= skewed.floor);
@@ -498,7 +150,7 @@ static void all_experts_for_each_token_is_no_valley(void **state)
 
 	(void)state;
 	in.arch.top_k = in.arch.experts;
-	plan_valley_of(&in.arch, in.skew, &v);
+	plan_valley_of(&in, &v);
 	near(v.enter + v.floor + v.exit, 0, 0);
 	plan_point_at(&in, 4, &p);
 	near(p.active, 8, 1e-15);
@@ -532,11 +184,94 @@ static void what_cannot_be_planned_is_refused(void **state)
 	assert_int_equal(p.n_points, 2);
 }
 
+/* What cannot be divided by, or overflows, is not: the edges of every input
+ * under the checks of the processor. */
+static void no_floating_point_traps(void **state)
+{
+	static const double batches[] = { 1, 2, 1e6 };
+	static const double skews[] = { VALLEY_SKEW_MIN, 0.855, 1e4,
+					VALLEY_SKEW_UNIFORM };
+	static const uint32_t shapes[][2] = {
+		{ 2, 1 }, { 8, 8 }, { 16384, 1 }, { 512, 511 }, { 16384, 16384 }
+	};
+	static struct model_plan p;
+
+	(void)state;
+	feenableexcept(FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW);
+	for (unsigned i = 0; i < 5; i++) {
+		for (unsigned j = 0; j < 4; j++) {
+			struct plan_input in = input_of("DeepSeek-V3");
+
+			in.arch.experts = shapes[i][0];
+			in.arch.top_k = shapes[i][1];
+			in.skew = skews[j];
+			in.gpus = in.tp = j % 2 ? PLAN_GPUS_MAX : 1;
+			in.context_tokens = j % 2 ? 16777216 : 0;
+			assert_int_equal(plan_make(&in, batches, 3, &p), 0);
+			for (unsigned b = 0; b < 3; b++) {
+				const struct plan_point *x = &p.points[b];
+
+				assert_true(isfinite(x->step_s) &&
+					    x->step_s > 0);
+				assert_in_range((int)(x->shares.gain * 1e6), 0,
+						1000000);
+				assert_true(x->active <=
+					    in.arch.experts * (1 + 1e-12));
+			}
+		}
+	}
+	fedisableexcept(FE_ALL_EXCEPT);
+}
+
+static void memory_decides_how_many_fit(void **state)
+{
+	struct plan_input in = input_of("Mixtral-8x7B");
+	struct plan_memory m;
+
+	(void)state;
+	in.context_tokens = 1000;
+	plan_memory_of(&in, &m); /* 93 GB of weights on 80 GB */
+	assert_false(m.fits);
+	near(m.room, 0, 0);
+	in.gpus = in.tp = 2;
+	plan_memory_of(&in, &m);
+	assert_true(m.fits);
+	near(m.weight_bytes,
+	     (32 * 8 * in.arch.expert_bytes + in.arch.dense_bytes) / 2, 1e-12);
+	near(m.sequence_bytes, 1000.0 * 2 * 8 * 128 * 2 * 32, 1e-12);
+	near(m.room,
+	     floor((0.9 * 160e9 - 2 * m.weight_bytes) / m.sequence_bytes), 0);
+	in.arch.kv_top_tokens = 10; /* reads less, keeps all */
+	plan_memory_of(&in, &m);
+	near(m.sequence_bytes, 1000.0 * 2 * 8 * 128 * 2 * 32, 1e-12);
+}
+
+/* Sliding layers stop growing, sparse ones read what their index chose. */
+static void caches_of_other_kinds(void **state)
+{
+	struct plan_input in = input_of("gpt-oss-120b");
+	struct plan_point p;
+
+	(void)state;
+	in.arch.kv_window_bytes_per_token = 36864;
+	in.arch.kv_window_tokens = 128;
+	in.context_tokens = 100;
+	plan_point_at(&in, 4, &p);
+	near(p.cost.kv_bytes, 4 * 100 * (36864.0 + 36864), 1e-12);
+	in.context_tokens = 1000;
+	plan_point_at(&in, 4, &p);
+	near(p.cost.kv_bytes, 4 * 36864.0 * (1000 + 128), 1e-12);
+	in.arch.kv_element_bytes = 1;
+	in.arch.kv_top_tokens = 200;
+	in.arch.kv_index_bytes_per_token = 132;
+	plan_point_at(&in, 4, &p);
+	near(p.cost.kv_bytes, 4 * (36864 / 2.0 * (200 + 128) + 132 * 1000.0),
+	     1e-12);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(points_match_the_table),
-		cmocka_unit_test(boundaries_match_the_table),
 		cmocka_unit_test(a_step_is_the_sum_of_its_parts),
 		cmocka_unit_test(every_copy_of_the_dense_weights_is_read),
 		cmocka_unit_test(layouts_are_completed),
@@ -544,6 +279,9 @@ int main(void)
 		cmocka_unit_test(skew_makes_the_valley_longer),
 		cmocka_unit_test(all_experts_for_each_token_is_no_valley),
 		cmocka_unit_test(what_cannot_be_planned_is_refused),
+		cmocka_unit_test(no_floating_point_traps),
+		cmocka_unit_test(memory_decides_how_many_fit),
+		cmocka_unit_test(caches_of_other_kinds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
