@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -372,8 +373,10 @@ static bool wait_made(struct lease *l)
 
 		if (now_ns >= deadline_ns)
 			return false;
-		if (now_ns - begin_ns < MADE_SPIN_NS)
+		if (now_ns - begin_ns < MADE_SPIN_NS) {
+			sched_yield();
 			continue;
+		}
 		syscall(SYS_futex, &c->made, FUTEX_WAIT, 0, &slice, NULL, 0);
 		stop_wait(&l->stop, 0);
 		if (l->stop.at == STOP_TRAP || l->stop.at == STOP_GROUP)
