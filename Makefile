@@ -153,9 +153,12 @@ $(foreach f,wire bpf cupti agent model target tui exporter core sim, \
 # Programs that the scripts of tests/e2e and tests/term use.
 tools := $(patsubst %.c,$(O)/%,$(wildcard tests/e2e/*.c tests/term/*.c \
            tests/bench/*.c))
+quiet := $(O)/tests/lib/quiet_agent.so
 stress := $(patsubst %.c,$(O)/%,$(wildcard tests/e2e/stress_*.c))
 $(stress): $(O)/%: $(O)/%.o
 	$(call say,LINK,$@)$(CC) $(san) $(LDFLAGS) -o $@ $< -ldl -lpthread
+$(O)/tests/lib/%.so: $(O)/tests/lib/%.pic.o $(O)/agent/boot.pic.o
+	$(call say,LINK,$@)$(CC) $(LDFLAGS) -shared -Wl,-z,defs -o $@ $^
 $(filter-out $(stress),$(tools)): $(O)/%: $(O)/%.o $(archives) $(O)/agent.a
 	$(call say,LINK,$@)$(CC) $(san) $(LDFLAGS) -o $@ $< \
 	    $(O)/agent.a $(link:%=$(O)/%.a) $(libs)
@@ -183,7 +186,7 @@ fuzz: ; $(Q)$(MAKE) --no-print-directory CC=$(CLANG) O=$(O)/fuzz \
 # One command, one result.  Plain and sanitized unit tests, then the scripts.
 scripts := tests/lint.t tests/fuzz.t $(wildcard tests/term/*.t tests/e2e/*.t)
 test: deps-test
-	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all unit $(tools)
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all unit $(tools) $(quiet)
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) san
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) clang
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) fuzz
@@ -200,8 +203,8 @@ bench: all $(tools)
 	$(O)/tests/bench/requests_cost 64 0 20
 	$(O)/tests/bench/requests_cost 400 20000 20
 
-# Hours of attaching in minutes: what `make test` does 50 times, 1000 times.
-soak: all $(tools)
+# 1000 times what `make test` does 50 times.  Root, half an hour.
+soak: all $(tools) $(quiet)
 	$(Q)O=$(O) tests/soak/soak.py $(SOAK)
 
 # The table of CUPTI's releases against NVIDIA's headers, fetched once into
