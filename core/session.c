@@ -5,6 +5,7 @@
 #include "core/say.h"
 #include "core/source.h"
 #include "core/views.h"
+#include "target/inject.h"
 #include "tui/tui.h"
 
 #include <errno.h>
@@ -165,6 +166,7 @@ static void choose_sources(struct session *s)
 		.budget_ppm = (uint32_t)(set->budget * 1e4),
 		.rows_mode = (uint32_t)set->rows,
 		.counters = set->counters != COUNTERS_OFF,
+		.inject = set->no_inject ? NULL : inject,
 		.agent_path = set->agent,
 		.detach = true,
 		.nvml_path = s->config->nvml_path ? s->config->nvml_path

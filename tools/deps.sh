@@ -20,7 +20,7 @@ test_packages="libcmocka-dev tmux cppcheck clang-format-14 perl curl iproute2
 	procps util-linux git binutils python3 python3-pip python3-fastapi
 	python3-uvicorn python3-uvloop python3-httptools musl-tools libjemalloc2
 	strace valgrind gcc-aarch64-linux-gnu libc6-dev-arm64-cross
-	qemu-user-static"
+	qemu-user-static python3-venv python3-setuptools python3-wheel"
 
 have() { dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null |
 	grep -qx installed; }
