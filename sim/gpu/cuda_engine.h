@@ -63,6 +63,7 @@ struct sim_batch {
 struct sim_function {
 	struct sim_function *next;
 	simgpu_kernel code;
+	void *arg; /* for the code */
 	unsigned param_count;
 	uint8_t param_bytes[SIM_PARAMS_MAX];
 	uint16_t param_offset[SIM_PARAMS_MAX + 1]; /* the last: total */

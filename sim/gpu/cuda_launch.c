@@ -45,8 +45,8 @@ static bool layout(struct sim_function *f, const uint8_t *bytes)
 	return true;
 }
 
-int simgpu_register(const char *name, simgpu_kernel code,
-		    const uint8_t *param_bytes)
+int simgpu_register_with(const char *name, simgpu_kernel code,
+			 const uint8_t *param_bytes, void *arg)
 {
 	struct sim_function *f, shape = { 0 };
 
@@ -57,6 +57,7 @@ int simgpu_register(const char *name, simgpu_kernel code,
 		return -ENOMEM;
 	layout(f, param_bytes);
 	f->code = code;
+	f->arg = arg;
 	memcpy(f->name, name, strlen(name));
 	/* First in the list: found in place of an older one of its name, whose
 	 * handles stay good. */
@@ -65,6 +66,12 @@ int simgpu_register(const char *name, simgpu_kernel code,
 	functions = f;
 	pthread_mutex_unlock(&functions_lock);
 	return 0;
+}
+
+int simgpu_register(const char *name, simgpu_kernel code,
+		    const uint8_t *param_bytes)
+{
+	return simgpu_register_with(name, code, param_bytes, NULL);
 }
 
 const char *simgpu_symbol(void *func)

@@ -49,6 +49,11 @@ static bool inside(struct simgpu_launch *l, uint64_t p, size_t bytes)
 	return ok;
 }
 
+void *simgpu_arg(const struct simgpu_launch *l)
+{
+	return l->node->function->arg;
+}
+
 void simgpu_store(struct simgpu_launch *l, void *dst, const void *src,
 		  size_t bytes)
 {

@@ -73,6 +73,10 @@ void simgpu_on_planned(struct simgpu_launch *l,
  */
 int simgpu_register(const char *name, simgpu_kernel code,
 		    const uint8_t *param_bytes);
+/* The same, with a word of the caller's that the code finds again. */
+int simgpu_register_with(const char *name, simgpu_kernel code,
+			 const uint8_t *param_bytes, void *arg);
+void *simgpu_arg(const struct simgpu_launch *l);
 
 /* Choose the GPU before cuInit: "H100", "H200", "B200", "A100". -EINVAL. */
 int simgpu_select(const char *name);
@@ -84,6 +88,7 @@ double simgpu_flops(const char *type); /* "bf16", "fp8", "fp4"; 0: none */
  *   subscribe39	 cuptiSubscribe answers 39 (another profiler is there)
  *   zero_stamps=n	 timestamps are 0 after n kernel records
  *   drop_records=n	 every n-th kernel record is dropped and counted
+ *   strange_records	 the members of records lie elsewhere than in any release
  *   starve		 no buffer is ever returned before a forced flush
  *   fatal=n		 STATE/FATAL_ERROR after n kernel records
  *   no_counters	 GPM answers NOT_SUPPORTED
