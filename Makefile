@@ -227,9 +227,10 @@ install: all
 	install -m 644 $(O)/libmoetop-agent.so $(DESTDIR)$(libdir)/
 	install $(O)/sim/moetop-sim $(O)/sim/moetop-load $(DESTDIR)$(libdir)/sim/
 	install -m 644 $(simlib) $(DESTDIR)$(libdir)/sim/lib/
-	install -d $(DESTDIR)$(libdir)/sim/models $(DESTDIR)$(libdir)/sim/scenarios
+	install -d $(addprefix $(DESTDIR)$(libdir)/sim/,models scenarios sequences)
 	install -m 644 sim/models/* $(DESTDIR)$(libdir)/sim/models/
 	install -m 644 sim/scenarios/* $(DESTDIR)$(libdir)/sim/scenarios/
+	install -m 644 sim/sequences/* $(DESTDIR)$(libdir)/sim/sequences/
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/moetop
 	rm -rf $(DESTDIR)$(libdir)

@@ -62,6 +62,12 @@ bool kernel_class_closes(unsigned klass)
 	case CLASS_SORT_CUB:
 	case CLASS_ACT_MOE:
 		return false;
+	case CLASS_A2A_DEEPEP_LL:
+	case CLASS_A2A_DEEPEP_HT:
+	case CLASS_A2A_DEEPEP_V2:
+	case CLASS_A2A_FLASHINFER:
+	case CLASS_A2A_OTHER:
+		return true;
 	default:
 		return group == GROUP_EXPERT || group == GROUP_ROUTE;
 	}

@@ -40,10 +40,10 @@ enum record_type {
 
 /*
  * A decoder layer has two parts.  The block runs from the MoE anchor (the top-k
- * or routing kernel) to the last kernel of GROUP_EXPERT or GROUP_ROUTE before
- * the next anchor; whatever lies between counts, also on other streams.  What
- * lies between two blocks (norms, attention, router GEMM) leads up to the later
- * one.  After the last block of a step: LAYER_NONE.
+ * or routing kernel) to the last kernel of GROUP_EXPERT or GROUP_ROUTE, or
+ * all-to-all, before the next anchor; whatever lies between counts, also on
+ * other streams.  What lies between two blocks (norms, attention, router GEMM)
+ * leads up to the later one.  After the last block of a step: LAYER_NONE.
  */
 enum layer_part { PART_BLOCK, PART_BEFORE };
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "sim/gpu/simgpu.h"
-#include "wire/record.h"
 
 #define ACTIVATION_BYTES 2.0 /* of one element: bf16 */
 #define BANDWIDTH_REACHED 0.85
@@ -20,16 +19,20 @@ static struct {
 	struct device_input in;
 	struct device_token *token;
 	/* where the stream is */
-	int layer; /* the open MoE layer, -1 before the first */
-	bool in_block;
-	uint64_t topk_ids; /* where the open layer's ids are */
+	int layer;         /* the open MoE layer, -1 before the first */
+	uint64_t topk_ids; /* where the open layer's ids are, 0: nowhere */
 	int32_t *ids;
 	uint32_t count[EXPERTS_MAX];
-	uint32_t active;
+	uint32_t active, rows; /* of the experts that are here */
 	/* for the truth log */
-	uint64_t start_ns, end_ns;
+	struct truth_kernels kernels;
 	struct truth_layer truth[LAYERS_MAX];
 } dev;
+
+static unsigned layers(void)
+{
+	return dev.config.shape->arch.moe_layers + dev.config.draft_layers;
+}
 
 int device_init(const struct device_config *c)
 {
@@ -41,6 +44,7 @@ int device_init(const struct device_config *c)
 	};
 
 	dev.config = *c;
+	dev.layer = -1;
 	/* A GPU without units for a type computes in the next wider one. */
 	for (int t = (int)a->compute; t >= 0 && dev.flop_peak <= 0; t--)
 		dev.flop_peak = simgpu_flops(types[t]);
@@ -62,146 +66,62 @@ void device_fini(void)
 
 const struct truth_layer *device_take(struct truth_step *s)
 {
-	s->start_ns = dev.start_ns;
-	s->end_ns = dev.end_ns;
+	truth_sum(&dev.kernels, s, dev.truth, layers());
 	s->tokens = dev.in.tokens;
 	s->padded = dev.in.rows;
 	return dev.truth;
 }
 
-/* ---- times --------------------------------------------------------------- */
+/* ---- elements ------------------------------------------------------------ */
 
-static void step_spans(uint64_t start_ns, uint64_t end_ns)
+static double expert_rows(void)
 {
-	if (!dev.start_ns)
-		dev.start_ns = start_ns;
-	if (end_ns > dev.end_ns)
-		dev.end_ns = end_ns;
+	return dev.rows;
 }
 
-static void add_before(void *arg, uint64_t start_ns, uint64_t end_ns)
+static double unit(enum seq_unit u)
 {
-	struct truth_layer *l = arg;
+	const struct shape *s = dev.config.shape;
+	const struct arch *a = &s->arch;
 
-	l->before_ns += end_ns - start_ns;
-	step_spans(start_ns, end_ns);
-}
-
-static void add_block(void *arg, uint64_t start_ns, uint64_t end_ns)
-{
-	struct truth_layer *l = arg;
-
-	l->block_ns += end_ns - start_ns;
-	step_spans(start_ns, end_ns);
-}
-
-static void add_expert(void *arg, uint64_t start_ns, uint64_t end_ns)
-{
-	struct truth_layer *l = arg;
-
-	l->expert_ns += end_ns - start_ns;
-	add_block(arg, start_ns, end_ns);
-}
-
-static void add_outside(void *arg, uint64_t start_ns, uint64_t end_ns)
-{
-	(void)arg;
-	step_spans(start_ns, end_ns);
-}
-
-/* Attribute a kernel that is not an expert GEMM to where the stream is.  All of
- * them run on one stream: intervals never overlap, a sum is a union. */
-static void attribute(struct simgpu_launch *l)
-{
-	int next = dev.layer + 1;
-
-	if (dev.in_block)
-		simgpu_on_planned(l, add_block, &dev.truth[dev.layer]);
-	else if (next < (int)dev.config.shape->arch.moe_layers)
-		simgpu_on_planned(l, add_before, &dev.truth[next]);
-	else
-		simgpu_on_planned(l, add_outside, NULL);
-}
-
-static void small(struct simgpu_launch *l, struct simgpu_cost *cost,
-		  uint64_t t0_ns, double elements)
-{
-	cost->t0_ns = t0_ns;
-	cost->read_bytes = ACTIVATION_BYTES * elements;
-	cost->write_bytes = ACTIVATION_BYTES * elements;
-	cost->bw_efficiency = BANDWIDTH_REACHED;
-	attribute(l);
-}
-
-/* ---- dense kernels ------------------------------------------------------- */
-
-static void code_embed(struct simgpu_launch *l, void **params,
-		       struct simgpu_cost *cost)
-{
-	const void *in = (const void *)(uintptr_t)dev.config.input;
-	const struct device_input *head;
-	const struct device_token *token;
-
-	(void)params;
-	dev.layer = -1;
-	dev.in_block = false;
-	dev.start_ns = dev.end_ns = 0;
-	memset(dev.truth, 0, sizeof(dev.truth));
-	memset(&dev.in, 0, sizeof(dev.in));
-	head = simgpu_load(l, in, sizeof(*head));
-	if (head && head->tokens <= head->rows &&
-	    head->rows <= dev.config.rows_max) {
-		dev.in = *head;
-		token = simgpu_load(l, (const char *)in + sizeof(*head),
-				    dev.in.tokens * sizeof(*token));
-		if (token)
-			memcpy(dev.token, token,
-			       dev.in.tokens * sizeof(*token));
+	switch (u) {
+	case UNIT_ROWS:
+		return dev.in.rows;
+	case UNIT_HIDDEN:
+		return (double)dev.in.rows * a->hidden;
+	case UNIT_PAIRS:
+		return (double)dev.in.rows * a->top_k;
+	case UNIT_ROUTED:
+		return expert_rows() * a->hidden;
+	case UNIT_INTER:
+		return expert_rows() * a->expert_inter;
+	case UNIT_EXPERTS:
+		return (double)dev.in.rows * a->experts;
+	case UNIT_VOCAB:
+		return (double)dev.in.rows * s->vocab;
+	case UNIT_KV:
+		return dev.in.tokens * s->kv_bytes / ACTIVATION_BYTES;
+	case UNIT_PADDING:
+		return (double)(dev.in.rows - dev.in.tokens) * a->top_k;
+	default:
+		return 1;
 	}
-	small(l, cost, 2000,
-	      (double)dev.in.rows * dev.config.shape->arch.hidden);
 }
 
-static void code_norm(struct simgpu_launch *l, void **params,
-		      struct simgpu_cost *cost)
+static void cost_elements(const struct seq_line *k, struct simgpu_cost *cost)
 {
-	(void)params;
-	small(l, cost, 1700, 2.0 * dev.in.rows * dev.config.shape->arch.hidden);
-}
+	double bytes =
+		ACTIVATION_BYTES * k->factor * unit((enum seq_unit)k->what);
 
-static void code_rotary(struct simgpu_launch *l, void **params,
-			struct simgpu_cost *cost)
-{
-	(void)params;
-	small(l, cost, 1500,
-	      (double)dev.in.rows * dev.config.shape->arch.hidden);
-}
-
-static void code_kvwrite(struct simgpu_launch *l, void **params,
-			 struct simgpu_cost *cost)
-{
-	(void)params;
-	small(l, cost, 1500,
-	      dev.in.tokens * dev.config.shape->kv_bytes / ACTIVATION_BYTES);
-}
-
-static void code_attention(struct simgpu_launch *l, void **params,
-			   struct simgpu_cost *cost)
-{
-	(void)params;
-	cost->t0_ns = 4000;
-	cost->read_bytes = dev.in.kv_tokens * dev.config.shape->kv_bytes;
+	cost->t0_ns = k->t0_ns;
+	cost->read_bytes = cost->write_bytes = bytes;
 	cost->bw_efficiency = BANDWIDTH_REACHED;
-	cost->flop = dev.in.score_flop;
-	cost->flop_efficiency = FLOPS_REACHED;
-	attribute(l);
 }
 
-static void code_gemm(struct simgpu_launch *l, void **params,
-		      struct simgpu_cost *cost)
-{
-	const struct gemm_args *g = params[0];
+/* ---- weights ------------------------------------------------------------- */
 
+static void cost_weights(const struct gemm_args *g, struct simgpu_cost *cost)
+{
 	cost->t0_ns = 2500;
 	cost->read_bytes =
 		g->weight_bytes + ACTIVATION_BYTES * g->m * (double)g->k;
@@ -209,14 +129,74 @@ static void code_gemm(struct simgpu_launch *l, void **params,
 	cost->bw_efficiency = BANDWIDTH_REACHED;
 	cost->flop = 2.0 * g->m * g->n * g->k;
 	cost->flop_efficiency = FLOPS_REACHED;
-	attribute(l);
 }
 
-static void code_sample(struct simgpu_launch *l, void **params,
-			struct simgpu_cost *cost)
+static void cost_kv(const struct seq_line *k, struct simgpu_cost *cost)
 {
-	(void)params;
-	small(l, cost, 4000, (double)dev.in.rows * dev.config.shape->vocab);
+	cost->t0_ns = k->t0_ns;
+	cost->read_bytes = dev.in.kv_tokens * dev.config.shape->kv_bytes;
+	cost->bw_efficiency = BANDWIDTH_REACHED;
+	cost->flop = dev.in.score_flop;
+	cost->flop_efficiency = FLOPS_REACHED;
+}
+
+/* Share of the experts' weights, and the widths of its rows. */
+static void cost_experts(const struct seq_line *k, struct simgpu_cost *cost)
+{
+	const struct shape *s = dev.config.shape;
+	const struct arch *a = &s->arch;
+	double first = s->first_matmul, share, in, out;
+
+	switch ((enum seq_share)k->what) {
+	case EXPERTS_FIRST:
+		share = first;
+		in = a->expert_in;
+		out = (a->expert_matrices - 1.0) * a->expert_inter;
+		break;
+	case EXPERTS_SECOND:
+		share = 1 - first;
+		in = a->expert_inter;
+		out = a->expert_in;
+		break;
+	default:
+		share = 1;
+		in = out = a->expert_in;
+		break;
+	}
+	cost->t0_ns = k->t0_ns;
+	cost->read_bytes = share * dev.active * a->expert_bytes +
+			   ACTIVATION_BYTES * expert_rows() * in;
+	cost->write_bytes = ACTIVATION_BYTES * expert_rows() * out;
+	cost->bw_efficiency = BANDWIDTH_REACHED;
+	cost->flop = 2 * share * expert_rows() * a->expert_params;
+	cost->flop_peak = dev.flop_peak;
+	cost->flop_efficiency = FLOPS_REACHED;
+	if (dev.layer >= 0)
+		dev.truth[dev.layer].read_bytes += cost->read_bytes;
+}
+
+/* ---- a step -------------------------------------------------------------- */
+
+static void begin_step(struct simgpu_launch *l)
+{
+	const void *in = (const void *)(uintptr_t)dev.config.input;
+	const struct device_input *head;
+	const struct device_token *token;
+
+	dev.layer = -1;
+	dev.kernels.n = 0;
+	memset(dev.truth, 0, sizeof(dev.truth));
+	memset(&dev.in, 0, sizeof(dev.in));
+	head = simgpu_load(l, in, sizeof(*head));
+	if (!head || head->tokens > head->rows ||
+	    head->rows > dev.config.rows_max)
+		return;
+	dev.in = *head;
+	dev.rows = head->tokens * dev.config.shape->arch.top_k;
+	token = simgpu_load(l, (const char *)in + sizeof(*head),
+			    dev.in.tokens * sizeof(*token));
+	if (token)
+		memcpy(dev.token, token, dev.in.tokens * sizeof(*token));
 }
 
 /* ---- routing ------------------------------------------------------------- */
@@ -227,12 +207,14 @@ static void draw(uint32_t first, uint32_t n)
 {
 	const uint16_t *set[DRAW_ROWS];
 	uint32_t k = dev.config.shape->arch.top_k;
+	unsigned moe_layers = dev.config.shape->arch.moe_layers;
 	int32_t *ids = dev.ids + (size_t)first * k;
 
 	for (uint32_t i = 0; i < n; i++) {
 		const struct device_token *t = &dev.token[first + i];
 
-		set[i] = routing_pick(dev.config.routing, (unsigned)dev.layer,
+		set[i] = routing_pick(dev.config.routing,
+				      (unsigned)dev.layer % moe_layers,
 				      t->token_key, t->seq_key);
 		__builtin_prefetch(set[i]);
 	}
@@ -245,15 +227,20 @@ static void draw(uint32_t first, uint32_t n)
 
 static void count_experts(struct truth_layer *t)
 {
-	uint32_t experts = dev.config.shape->arch.experts;
+	const struct shape *s = dev.config.shape;
 	uint32_t active = 0, single = 0;
 
-	for (uint32_t e = 0; e < experts; e++) {
+	dev.active = dev.rows = 0;
+	for (uint32_t e = 0; e < s->arch.experts; e++) {
+		bool here = e >= s->experts_from && e < s->experts_to;
+
 		active += dev.count[e] > 0;
 		single += dev.count[e] == 1;
+		dev.active += here && dev.count[e] > 0;
+		dev.rows += here ? dev.count[e] : 0;
 	}
-	t->rows = dev.in.tokens * dev.config.shape->arch.top_k;
-	t->active = dev.active = active;
+	t->rows = dev.in.tokens * s->arch.top_k;
+	t->active = active;
 	t->single = single;
 }
 
@@ -271,49 +258,48 @@ static void route(struct simgpu_launch *l, uint64_t indices, uint32_t rows)
 		dev.ids[i] = dev.config.pads_late && real ? dev.ids[i % k] : -1;
 	count_experts(&dev.truth[dev.layer]);
 	dev.topk_ids = indices;
+	if (!indices)
+		return;
 	simgpu_store(l, (void *)(uintptr_t)indices, dev.ids,
 		     (size_t)rows * k * sizeof(*dev.ids));
 }
 
-static void code_topk(struct simgpu_launch *l, void **params,
-		      struct simgpu_cost *cost)
+static void open_layer(struct simgpu_launch *l, const struct seq_line *k,
+		       void **params)
 {
-	const struct arch *a = &dev.config.shape->arch;
-	uint64_t indices;
+	uint64_t indices = 0;
 
-	if (dev.layer + 1 < (int)a->moe_layers)
+	if (dev.layer + 1 < (int)layers())
 		dev.layer++;
-	dev.in_block = true;
-	/* vLLM's argument 4 and SGLang's argument 3 are the ids. */
-	memcpy(&indices, params[dev.config.pads_late ? 3 : 4], sizeof(indices));
+	if (k->role == SEQ_TOPK)
+		memcpy(&indices, params[k->ids], sizeof(indices));
 	route(l, indices, dev.in.rows);
-	small(l, cost, 2200, (double)dev.in.rows * a->experts);
 }
 
-static void code_fill(struct simgpu_launch *l, void **params,
-		      struct simgpu_cost *cost)
+static void mark_padding(struct simgpu_launch *l)
 {
 	uint32_t k = dev.config.shape->arch.top_k;
 	uint32_t from = dev.in.tokens * k, to = dev.in.rows * k;
 
-	(void)params;
 	for (uint32_t i = from; i < to; i++)
 		dev.ids[i] = -1;
-	if (to > from)
+	if (to > from && dev.topk_ids)
 		simgpu_store(l,
 			     (void *)(uintptr_t)(dev.topk_ids +
 						 from * sizeof(*dev.ids)),
 			     dev.ids + from, (to - from) * sizeof(*dev.ids));
-	small(l, cost, 1500, to - from);
 }
 
 /* cumsum[e]: where the rows of expert e begin, in whole blocks; with counts, how
  * far they reach. */
-static void store_cumsum(struct simgpu_launch *l, uint64_t cumsum, bool counts)
+static void store_cumsum(struct simgpu_launch *l, const void *param,
+			 bool counts)
 {
 	uint32_t experts = dev.config.shape->arch.experts, at = 0;
 	int32_t sum[EXPERTS_MAX + 1];
+	uint64_t cumsum;
 
+	memcpy(&cumsum, param, sizeof(cumsum));
 	for (uint32_t e = 0; e < experts; e++) {
 		uint32_t n = dev.count[e];
 
@@ -325,133 +311,85 @@ static void store_cumsum(struct simgpu_launch *l, uint64_t cumsum, bool counts)
 		     (experts + 1) * sizeof(sum[0]));
 }
 
-static void code_align(struct simgpu_launch *l, void **params,
+static void play_role(struct simgpu_launch *l, const struct seq_line *k,
+		      void **params)
+{
+	switch (k->role) {
+	case SEQ_EMBED:
+		begin_step(l);
+		break;
+	case SEQ_TOPK:
+	case SEQ_ROUTE:
+		open_layer(l, k, params);
+		break;
+	case SEQ_FILL:
+		mark_padding(l);
+		break;
+	case SEQ_ALIGN:
+		store_cumsum(l, params[10], false);
+		break;
+	case SEQ_SORT:
+		store_cumsum(l, params[2], true);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- times --------------------------------------------------------------- */
+
+static void planned(void *arg, uint64_t start_ns, uint64_t end_ns)
+{
+	struct truth_kernel *k = arg;
+
+	k->start_ns = start_ns;
+	k->end_ns = end_ns;
+}
+
+static void note_time(struct simgpu_launch *l, const struct seq_line *k)
+{
+	struct truth_kernels *all = &dev.kernels;
+	struct truth_kernel *t = &all->v[all->n];
+
+	if (all->n == TRUTH_KERNELS_MAX)
+		return;
+	*t = (struct truth_kernel){
+		.layer = dev.layer < 0 ? 0 : (uint16_t)dev.layer,
+		.klass = (uint8_t)k->klass,
+		.opens = k->role == SEQ_TOPK || k->role == SEQ_ROUTE,
+		.closes = k->role == SEQ_CLOSE,
+		.expert = k->cost == COST_EXPERTS,
+	};
+	all->n++;
+	simgpu_on_planned(l, planned, t);
+}
+
+static void run_kernel(struct simgpu_launch *l, void **params,
 		       struct simgpu_cost *cost)
 {
-	uint64_t cumsum;
+	const struct seq_line *k = simgpu_arg(l);
 
-	memcpy(&cumsum, params[10], sizeof(cumsum));
-	store_cumsum(l, cumsum, false);
-	small(l, cost, 6000,
-	      (double)dev.in.rows * dev.config.shape->arch.top_k);
+	play_role(l, k, params);
+	switch (k->cost) {
+	case COST_WEIGHTS:
+		cost_weights(params[0], cost);
+		break;
+	case COST_EXPERTS:
+		cost_experts(k, cost);
+		break;
+	case COST_KV:
+		cost_kv(k, cost);
+		break;
+	default:
+		cost_elements(k, cost);
+		break;
+	}
+	note_time(l, k);
 }
 
-static void code_align_sort(struct simgpu_launch *l, void **params,
-			    struct simgpu_cost *cost)
+int device_register(const struct seq_line *k, const char *name,
+		    const uint8_t *param_bytes)
 {
-	uint64_t cumsum;
-
-	memcpy(&cumsum, params[2], sizeof(cumsum));
-	store_cumsum(l, cumsum, true);
-	small(l, cost, 3000,
-	      (double)dev.in.rows * dev.config.shape->arch.top_k);
-}
-
-static void code_align_small(struct simgpu_launch *l, void **params,
-			     struct simgpu_cost *cost)
-{
-	(void)params;
-	small(l, cost, 5000,
-	      (double)dev.in.rows * dev.config.shape->arch.top_k);
-}
-
-/* ---- experts ------------------------------------------------------------- */
-
-static double expert_rows(void)
-{
-	return dev.in.tokens * (double)dev.config.shape->arch.top_k;
-}
-
-static void code_act(struct simgpu_launch *l, void **params,
-		     struct simgpu_cost *cost)
-{
-	(void)params;
-	small(l, cost, 1600,
-	      1.5 * expert_rows() * dev.config.shape->arch.expert_inter);
-}
-
-static void code_quant(struct simgpu_launch *l, void **params,
-		       struct simgpu_cost *cost)
-{
-	(void)params;
-	small(l, cost, 1600,
-	      (double)dev.in.rows * dev.config.shape->arch.hidden);
-}
-
-static void code_sum(struct simgpu_launch *l, void **params,
-		     struct simgpu_cost *cost)
-{
-	(void)params;
-	small(l, cost, 1800, expert_rows() * dev.config.shape->arch.hidden);
-	dev.in_block = false;
-}
-
-/* One of the two grouped GEMMs: share of the experts' weights, in and out the
- * widths of its rows. */
-static void expert_gemm(struct simgpu_launch *l, struct simgpu_cost *cost,
-			double share, double in, double out)
-{
-	const struct arch *a = &dev.config.shape->arch;
-	struct truth_layer *t = &dev.truth[dev.layer];
-
-	cost->t0_ns = 6000;
-	cost->read_bytes = share * dev.active * a->expert_bytes +
-			   ACTIVATION_BYTES * expert_rows() * in;
-	cost->write_bytes = ACTIVATION_BYTES * expert_rows() * out;
-	cost->bw_efficiency = BANDWIDTH_REACHED;
-	cost->flop = 2 * share * expert_rows() * a->expert_params;
-	cost->flop_peak = dev.flop_peak;
-	cost->flop_efficiency = FLOPS_REACHED;
-	t->read_bytes += cost->read_bytes;
-	simgpu_on_planned(l, add_expert, t);
-}
-
-static void code_w13(struct simgpu_launch *l, void **params,
-		     struct simgpu_cost *cost)
-{
-	const struct shape *s = dev.config.shape;
-
-	(void)params;
-	expert_gemm(l, cost, s->first_matmul, s->arch.expert_in,
-		    (s->arch.expert_matrices - 1.0) * s->arch.expert_inter);
-}
-
-static void code_w2(struct simgpu_launch *l, void **params,
-		    struct simgpu_cost *cost)
-{
-	const struct shape *s = dev.config.shape;
-
-	(void)params;
-	expert_gemm(l, cost, 1 - s->first_matmul, s->arch.expert_inter,
-		    s->arch.expert_in);
-}
-
-static const simgpu_kernel code[KERNELS] = {
-	[KERNEL_EMBED] = code_embed,
-	[KERNEL_NORM] = code_norm,
-	[KERNEL_GEMM_QKV] = code_gemm,
-	[KERNEL_ROTARY] = code_rotary,
-	[KERNEL_KVWRITE] = code_kvwrite,
-	[KERNEL_ATTENTION] = code_attention,
-	[KERNEL_GEMM_OUTPUT] = code_gemm,
-	[KERNEL_GEMM_ROUTER] = code_gemm,
-	[KERNEL_TOPK] = code_topk,
-	[KERNEL_TOPK_FILL] = code_fill,
-	[KERNEL_GEMM_MLP] = code_gemm,
-	[KERNEL_ACT] = code_act,
-	[KERNEL_ALIGN] = code_align,
-	[KERNEL_ALIGN_SORT] = code_align_sort,
-	[KERNEL_ALIGN_SMALL] = code_align_small,
-	[KERNEL_QUANT] = code_quant,
-	[KERNEL_MOE_W13] = code_w13,
-	[KERNEL_MOE_W2] = code_w2,
-	[KERNEL_SUM] = code_sum,
-	[KERNEL_GEMM_HEAD] = code_gemm,
-	[KERNEL_SOFTMAX] = code_sample,
-	[KERNEL_ARGMAX] = code_sample,
-};
-
-int device_register(const struct kernel *k)
-{
-	return simgpu_register(k->name, code[k->id], k->param_bytes);
+	return simgpu_register_with(name, run_kernel, param_bytes,
+				    (void *)(uintptr_t)k);
 }

@@ -2,12 +2,11 @@
  * device.h - the device code of the simulated server: what its kernels cost and
  * store, and what they say to the truth log
  *
- * There is one simulated GPU in the process and device code gets no pointer of
- * ours, so this is the one module with static state.  The state follows the
- * order of the stream: the embedding kernel takes the step's input from device
- * memory, a top-k kernel opens a MoE layer, the reduction closes its block.
- * Device code runs inside the launch calls of the engine thread (simgpu.h), and
- * device_take must be called by that thread.
+ * There is one simulated GPU in the process, so this is the one module with
+ * static state.  The state follows the order of the launches: the embedding
+ * kernel takes the step's input from device memory, a routing kernel opens a
+ * MoE layer.  Device code runs inside the launch calls of the engine thread
+ * (simgpu.h), and device_take must be called by that thread.
  *
  * Durations are t0 + the larger of two rooflines.  Expert GEMMs: t0 = 6 us and
  * 0.85 of the bandwidth, within what grouped-GEMM kernels reach on Hopper
@@ -19,8 +18,8 @@
 
 #include <stdint.h>
 
-#include "sim/server/kernels.h"
 #include "sim/server/routing.h"
+#include "sim/server/sequence.h"
 #include "sim/server/shape.h"
 #include "sim/server/truth.h"
 
@@ -41,6 +40,7 @@ struct device_config {
 	const struct routing *routing; /* likewise */
 	uint64_t input;                /* device address of the input */
 	unsigned rows_max;
+	unsigned draft_layers; /* more MoE layers after the main ones */
 	bool pads_late; /* padding is marked by a later kernel (SGLang) */
 };
 
@@ -55,12 +55,14 @@ struct gemm_args {
 int device_init(const struct device_config *c);
 void device_fini(void);
 
-/* Register the kernels (after device_init, before functions are looked up).
- * 0 or -errno. */
-int device_register(const struct kernel *k);
+/* Register a line's kernel (after device_init, before its function is looked
+ * up).  The line is borrowed for the process's life.  0 or -errno. */
+int device_register(const struct seq_line *k, const char *name,
+		    const uint8_t *param_bytes);
 
-/* What the last step did; layer[] is of arch.moe_layers, borrowed until the next
- * launch.  Only start_ns, end_ns, tokens and padded of *s are set. */
+/* What the last step did; layer[] is of arch.moe_layers + draft_layers, borrowed
+ * until the next launch.  Sets start_ns, end_ns, tokens, padded and the classes
+ * of *s. */
 const struct truth_layer *device_take(struct truth_step *s);
 
 #endif

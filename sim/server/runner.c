@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "sim/gpu/simgpu.h"
+#include "sim/server/options.h"
 #include "sim/server/rng.h"
 
 #define WARM_UP_ROWS 8u
@@ -92,6 +93,32 @@ static const struct runner_graph *graph_for(const struct runner *r,
 	return NULL;
 }
 
+/* The end of the run of items that are of the same piece. */
+static unsigned piece_end(const struct runner *r, unsigned from, unsigned n)
+{
+	unsigned to = from + 1;
+
+	while (to < n && r->item[to].piece == r->item[from].piece)
+		to++;
+	return to;
+}
+
+/* Launch what is in r->item, pieces of g as replays. */
+static void play(struct runner *r, const struct runner_graph *g, unsigned rows,
+		 unsigned n)
+{
+	for (unsigned i = 0, to; i < n; i = to) {
+		int piece = r->item[i].piece;
+
+		to = piece_end(r, i, n);
+		if (g && piece >= 0 && (unsigned)piece < g->pieces)
+			RUNNER_CALL(r, cuGraphLaunch, g->exec[piece],
+				    r->stream);
+		else
+			runner_launch(r, rows, i, to);
+	}
+}
+
 int runner_step(struct runner *r, const struct sched_step *step)
 {
 	const struct runner_graph *g = graph_for(r, step);
@@ -104,15 +131,13 @@ int runner_step(struct runner *r, const struct sched_step *step)
 	const struct truth_layer *layer;
 
 	copy_input(r, step, rows);
-	if (g)
-		RUNNER_CALL(r, cuGraphLaunch, g->exec, r->stream);
-	else
-		runner_launch(r, rows);
+	play(r, g, rows, runner_list(r, rows));
 	RUNNER_CALL(r, cuMemcpyDtoHAsync_v2, r->sampled, r->mem.tokens,
 		    sizeof(*r->sampled) * step->items_n, r->stream);
 	RUNNER_CALL(r, cuStreamSynchronize, r->stream);
 	layer = device_take(&t);
-	truth_step(r->o.truth, &t, layer, r->o.shape->arch.moe_layers);
+	truth_step(r->o.truth, &t, layer,
+		   r->o.shape->arch.moe_layers + r->draft_layers);
 	return r->failed == CUDA_SUCCESS ? 0 : -EIO;
 }
 
@@ -153,6 +178,9 @@ static void open_context(struct runner *r)
 	RUNNER_CALL(r, cuDevicePrimaryCtxRetain, &r->context, 0);
 	RUNNER_CALL(r, cuCtxSetCurrent, r->context);
 	RUNNER_CALL(r, cuStreamCreate, &r->stream, CU_STREAM_NON_BLOCKING);
+	RUNNER_CALL(r, cuStreamCreate, &r->side, CU_STREAM_NON_BLOCKING);
+	RUNNER_CALL(r, cuEventCreate, &r->fork, CU_EVENT_DISABLE_TIMING);
+	RUNNER_CALL(r, cuEventCreate, &r->join, CU_EVENT_DISABLE_TIMING);
 	RUNNER_CALL(r, cuMemGetInfo_v2, &available, &total);
 	kv = KV_MEMORY_SHARE * (double)total - r->o.shape->total_bytes;
 	if (kv > 0 && a->kv_bytes_per_token > 0)
@@ -167,20 +195,19 @@ static void open_context(struct runner *r)
 	allocate(r, &m->tokens, rows * sizeof(int32_t));
 }
 
-static int start_device(struct runner *r)
+static int start_device(struct runner *r, char *why, size_t why_bytes)
 {
 	struct device_config c = {
 		.shape = r->o.shape,
 		.routing = r->o.routing,
 		.input = r->mem.input,
 		.rows_max = r->rows_max,
-		.pads_late = r->o.flavour == KERNELS_SGLANG,
+		.draft_layers = r->draft_layers,
+		.pads_late = r->seq.pads_late,
 	};
 	int err = device_init(&c);
 
-	if (!err)
-		runner_load_kernels(r);
-	return err;
+	return err ? err : runner_load_kernels(r, why, why_bytes);
 }
 
 static int warm_up(struct runner *r)
@@ -202,19 +229,39 @@ static int warm_up(struct runner *r)
 			      });
 }
 
-static void capture(struct runner *r, unsigned size)
+static void capture_piece(struct runner *r, struct runner_graph *g,
+			  unsigned from, unsigned to)
 {
 	CUgraph graph = NULL;
-	struct runner_graph *g = &r->graph[r->graphs++];
 
-	g->size = size;
 	RUNNER_CALL(r, cuStreamBeginCapture_v2, r->stream,
 		    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-	runner_launch(r, size);
+	runner_launch(r, g->size, from, to);
 	RUNNER_CALL(r, cuStreamEndCapture, r->stream, &graph);
 	/* AutoFreeOnLaunch | UseNodePriority, as PyTorch does */
-	RUNNER_CALL(r, cuGraphInstantiateWithFlags, &g->exec, graph, 1 | 8);
+	RUNNER_CALL(r, cuGraphInstantiateWithFlags, &g->exec[g->pieces], graph,
+		    1 | 8);
 	RUNNER_CALL(r, cuGraphDestroy, graph);
+	g->pieces++;
+}
+
+static void capture(struct runner *r, unsigned size)
+{
+	struct runner_graph *g = &r->graph[r->graphs];
+	unsigned n = runner_list(r, size);
+
+	g->size = size;
+	g->exec = calloc(RUNNER_PIECES_MAX, sizeof(*g->exec));
+	if (!g->exec) {
+		runner_check(r, CUDA_ERROR_OUT_OF_MEMORY, "capture");
+		return;
+	}
+	r->graphs++;
+	for (unsigned i = 0, to; i < n; i = to) {
+		to = piece_end(r, i, n);
+		if (r->item[i].piece >= 0 && g->pieces < RUNNER_PIECES_MAX)
+			capture_piece(r, g, i, to);
+	}
 }
 
 static void capture_all(struct runner *r)
@@ -232,6 +279,61 @@ static void capture_all(struct runner *r)
 		if (needed && size <= r->rows_max)
 			capture(r, size);
 	}
+}
+
+static int read_sequence(struct runner *r, char *why, size_t why_bytes)
+{
+	static const char *const defaults[] = {
+		[KERNELS_VLLM] = "vllm-triton",
+		[KERNELS_SGLANG] = "sglang-triton",
+	};
+	const char *name = r->o.backend && *r->o.backend
+				   ? r->o.backend
+				   : defaults[r->o.flavour];
+	const struct arch *a = &r->o.shape->arch;
+	char path[OPTIONS_PATH_BYTES];
+	int err;
+
+	if (options_find(name, "sequences", ".seq", path, sizeof(path))) {
+		snprintf(why, why_bytes, "%s: no such backend or file", name);
+		return -ENOENT;
+	}
+	err = sequence_read(path, &r->seq, why, why_bytes);
+	if (err || !r->seq.draft)
+		return err;
+	r->draft_layers = a->draft_moe_layers ? a->draft_moe_layers : 1;
+	if (a->moe_layers + r->draft_layers <= LAYERS_MAX)
+		return 0;
+	snprintf(why, why_bytes, "%s: too many layers", name);
+	return -EINVAL;
+}
+
+static int start(struct runner *r, char *why, size_t why_bytes)
+{
+	int err = simgpu_select(r->o.gpu);
+
+	if (err) {
+		snprintf(why, why_bytes,
+			 "%s: no such GPU; use H100, H200, "
+			 "B200 or A100",
+			 r->o.gpu);
+		return err;
+	}
+	err = read_sequence(r, why, why_bytes);
+	if (err)
+		return err;
+	preload_cupti();
+	open_context(r);
+	err = start_device(r, why, why_bytes);
+	if (!err && !r->failed)
+		err = warm_up(r);
+	if (!err && r->o.graphs)
+		capture_all(r);
+	if (r->failed != CUDA_SUCCESS) {
+		snprintf(why, why_bytes, "%s", r->error);
+		err = -EIO;
+	}
+	return err;
 }
 
 int runner_open(struct runner **out, const struct runner_options *o, char *why,
@@ -252,28 +354,11 @@ int runner_open(struct runner **out, const struct runner_options *o, char *why,
 		snprintf(why, why_bytes, "out of memory");
 		goto fail;
 	}
-	err = simgpu_select(o->gpu);
-	if (err) {
-		snprintf(why, why_bytes,
-			 "%s: no such GPU; use H100, H200, "
-			 "B200 or A100",
-			 o->gpu);
-		goto fail;
-	}
-	preload_cupti();
-	open_context(r);
-	err = start_device(r);
-	if (!err)
-		err = warm_up(r);
-	if (!err && o->graphs)
-		capture_all(r);
-	if (!err && r->failed != CUDA_SUCCESS)
-		err = -EIO;
+	err = start(r, why, why_bytes);
 	if (!err) {
 		*out = r;
 		return 0;
 	}
-	snprintf(why, why_bytes, "%s", r->error);
 fail:
 	runner_close(r);
 	return err;
@@ -283,8 +368,17 @@ void runner_close(struct runner *r)
 {
 	if (!r)
 		return;
-	for (unsigned i = 0; i < r->graphs; i++)
-		cuGraphExecDestroy(r->graph[i].exec);
+	for (unsigned i = 0; i < r->graphs; i++) {
+		for (unsigned k = 0; k < r->graph[i].pieces; k++)
+			cuGraphExecDestroy(r->graph[i].exec[k]);
+		free(r->graph[i].exec);
+	}
+	if (r->fork)
+		cuEventDestroy_v2(r->fork);
+	if (r->join)
+		cuEventDestroy_v2(r->join);
+	if (r->side)
+		cuStreamDestroy_v2(r->side);
 	if (r->module)
 		cuModuleUnload(r->module);
 	if (r->stream)

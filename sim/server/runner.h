@@ -25,6 +25,8 @@ struct runner_options {
 	struct truth *truth;           /* likewise; NULL: no log */
 	const char *gpu;               /* for simgpu_select */
 	enum kernel_flavour flavour;
+	const char
+		*backend; /* a sequence of kernels; NULL, "": the flavour's */
 	struct sched_limits limits;
 	bool graphs;
 	uint64_t seed;

@@ -1,5 +1,8 @@
 #include "sim/server/runner_parts.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "model/hw.h"
@@ -113,13 +116,9 @@ static void args_topk_sglang(const struct runner *r,
 	args_triton_end(a);
 }
 
-static void args_topk(const struct runner *r, const struct runner_call *c,
-		      struct kernel_args *a)
+static void args_topk_vllm(const struct runner *r, const struct runner_call *c,
+			   struct kernel_args *a)
 {
-	if (r->o.flavour == KERNELS_SGLANG) {
-		args_topk_sglang(r, c, a);
-		return;
-	}
 	args_pointer(a, scratch(LOGITS));
 	args_pointer(a, 0); /* finished */
 	args_pointer(a, scratch(WEIGHTS));
@@ -133,6 +132,23 @@ static void args_topk(const struct runner *r, const struct runner_call *c,
 	args_pointer(a, 0); /* bias */
 	args_f64(a, 1);
 	args_pointer(a, r->mem.padding);
+}
+
+static void args_topk_grouped(const struct runner *r,
+			      const struct runner_call *c,
+			      struct kernel_args *a)
+{
+	args_pointer(a, scratch(LOGITS));
+	args_pointer(a, scratch(WEIGHTS));
+	args_pointer(a, r->mem.topk_ids);
+	args_pointer(a, weights(c->layer, 2));
+	args_u64(a, c->rows);
+	args_u64(a, r->o.shape->arch.experts);
+	args_u64(a, 8);
+	args_u64(a, 4);
+	args_u64(a, r->o.shape->arch.top_k);
+	args_bool(a, true);
+	args_f64(a, 2.5);
 }
 
 static void args_topk_fill(const struct runner *r, const struct runner_call *c,
@@ -222,10 +238,9 @@ static void args_quant(const struct runner *r, const struct runner_call *c,
 }
 
 static void args_moe(const struct runner *r, const struct runner_call *c,
-		     struct kernel_args *a)
+		     struct kernel_args *a, bool w2, bool naive)
 {
 	const struct arch *m = &r->o.shape->arch;
-	bool w2 = c->id == KERNEL_MOE_W2;
 	uint32_t n =
 		w2 ? m->expert_in : (m->expert_matrices - 1) * m->expert_inter;
 	uint32_t k = w2 ? m->expert_inter : m->expert_in;
@@ -241,14 +256,14 @@ static void args_moe(const struct runner *r, const struct runner_call *c,
 	if (w2)
 		args_pointer(a, scratch(WEIGHTS));
 	/* Without alignment the ids themselves name the expert of a block. */
-	if (!c->naive)
+	if (!naive)
 		args_pointer(a, scratch(SORTED));
-	args_pointer(a, c->naive ? r->mem.topk_ids : scratch(EXPERT_IDS));
+	args_pointer(a, naive ? r->mem.topk_ids : scratch(EXPERT_IDS));
 	args_pointer(a, scratch(POST_PAD));
 	args_triton_u32(a, n);
 	args_triton_u32(a, k);
-	args_triton_u32(a, c->naive ? numel * BLOCK_M
-				    : numel + m->experts * (BLOCK_M - 1));
+	args_triton_u32(a, naive ? numel * BLOCK_M
+				 : numel + m->experts * (BLOCK_M - 1));
 	args_triton_u32(a, numel);
 	args_triton_u32(a, k);           /* stride_am */
 	args_triton_u32(a, n * k);       /* stride_be */
@@ -257,6 +272,30 @@ static void args_moe(const struct runner *r, const struct runner_call *c,
 	for (unsigned i = 0; i < 7; i++) /* strides of scales and bias */
 		args_triton_u32(a, is_fp8(r) && i < 5 ? 128 : 0);
 	args_triton_end(a);
+}
+
+static void args_w13(const struct runner *r, const struct runner_call *c,
+		     struct kernel_args *a)
+{
+	args_moe(r, c, a, false, false);
+}
+
+static void args_w2(const struct runner *r, const struct runner_call *c,
+		    struct kernel_args *a)
+{
+	args_moe(r, c, a, true, false);
+}
+
+static void args_w13_naive(const struct runner *r, const struct runner_call *c,
+			   struct kernel_args *a)
+{
+	args_moe(r, c, a, false, true);
+}
+
+static void args_w2_naive(const struct runner *r, const struct runner_call *c,
+			  struct kernel_args *a)
+{
+	args_moe(r, c, a, true, true);
 }
 
 static void args_sum(const struct runner *r, const struct runner_call *c,
@@ -277,102 +316,167 @@ static void args_sample(const struct runner *r, const struct runner_call *c,
 	args_u32(a, r->o.shape->vocab);
 }
 
-static void (*const layout[KERNELS])(const struct runner *r,
-				     const struct runner_call *c,
-				     struct kernel_args *a) = {
-	[KERNEL_EMBED] = args_embed,
-	[KERNEL_NORM] = args_norm,
-	[KERNEL_ROTARY] = args_rotary,
-	[KERNEL_KVWRITE] = args_kvwrite,
-	[KERNEL_TOPK] = args_topk,
-	[KERNEL_TOPK_FILL] = args_topk_fill,
-	[KERNEL_ACT] = args_act,
-	[KERNEL_ALIGN] = args_align,
-	[KERNEL_ALIGN_SORT] = args_align_sort,
-	[KERNEL_ALIGN_SMALL] = args_align_small,
-	[KERNEL_QUANT] = args_quant,
-	[KERNEL_MOE_W13] = args_moe,
-	[KERNEL_MOE_W2] = args_moe,
-	[KERNEL_SUM] = args_sum,
-	[KERNEL_SOFTMAX] = args_sample,
-	[KERNEL_ARGMAX] = args_sample,
+/* Layout by sizes: pointers to scratch memory, and row counts. */
+static void args_sizes(const struct runner *r, const struct runner_call *c,
+		       struct kernel_args *a)
+{
+	const char *sizes = r->seq.line[c->line].layout;
+
+	for (unsigned i = 0; sizes[i]; i++) {
+		if (sizes[i] == '8')
+			args_pointer(a, scratch((enum scratch)(i % KV_CACHE)));
+		else if (sizes[i] == '4')
+			args_u32(a, c->rows);
+		else
+			args_bool(a, true);
+	}
+}
+
+static const struct {
+	const char *name;
+	runner_layout fill;
+} layouts[] = {
+	{ "embed", args_embed },
+	{ "norm", args_norm },
+	{ "rotary", args_rotary },
+	{ "kvwrite", args_kvwrite },
+	{ "topk", args_topk_vllm },
+	{ "topk_sglang", args_topk_sglang },
+	{ "topk_grouped", args_topk_grouped },
+	{ "fill", args_topk_fill },
+	{ "act", args_act },
+	{ "align", args_align },
+	{ "align_sort", args_align_sort },
+	{ "align_small", args_align_small },
+	{ "quant", args_quant },
+	{ "w13", args_w13 },
+	{ "w2", args_w2 },
+	{ "w13_naive", args_w13_naive },
+	{ "w2_naive", args_w2_naive },
+	{ "sum", args_sum },
+	{ "sample", args_sample },
 };
+
+static bool is_by_value(const struct seq_line *l)
+{
+	return !strcmp(l->layout, "gemm") || !strcmp(l->layout, "attention") ||
+	       !strncmp(l->layout, "struct:", 7);
+}
+
+/* Bytes of the one struct that is the argument. */
+static unsigned value_bytes(const struct seq_line *l)
+{
+	unsigned long n;
+
+	if (!strcmp(l->layout, "gemm"))
+		return sizeof(struct gemm_args);
+	if (!strcmp(l->layout, "attention"))
+		return ATTENTION_ARGS_BYTES;
+	n = strtoul(l->layout + 7, NULL, 10);
+	return n && n <= ATTENTION_ARGS_BYTES ? (unsigned)n : 0;
+}
+
+static int find_layout(const struct seq_line *l, runner_layout *out)
+{
+	size_t n = strlen(l->layout);
+
+	*out = NULL;
+	if (is_by_value(l))
+		return value_bytes(l) ? 0 : -EINVAL;
+	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
+		if (!strcmp(layouts[i].name, l->layout)) {
+			*out = layouts[i].fill;
+			return 0;
+		}
+	if (!n || strspn(l->layout, "841") != n)
+		return -EINVAL;
+	*out = args_sizes;
+	return 0;
+}
+
+/* What the device code reads of the arguments must be there. */
+static bool fits_role(const struct seq_line *l)
+{
+	if ((l->cost == COST_WEIGHTS) != !strcmp(l->layout, "gemm"))
+		return false;
+	switch (l->role) {
+	case SEQ_EMBED:
+		return !strcmp(l->layout, "embed");
+	case SEQ_ALIGN:
+		return !strcmp(l->layout, "align");
+	case SEQ_SORT:
+		return !strcmp(l->layout, "align_sort");
+	default:
+		return true;
+	}
+}
 
 void runner_args(const struct runner *r, const struct runner_call *c,
 		 struct kernel_args *out)
 {
 	out->n = 0;
 	out->bytes[0] = 0;
-	if (layout[c->id])
-		layout[c->id](r, c, out);
+	if (r->layout[c->line])
+		r->layout[c->line](r, c, out);
 }
 
 /* ---- functions ----------------------------------------------------------- */
 
-static unsigned moe_variant(const struct runner *r, const struct runner_call *c)
-{
-	bool one = c->rows * r->o.shape->arch.top_k == 1;
-
-	return (c->id == KERNEL_MOE_W2) + 2u * c->naive + 4u * one;
-}
-
 CUfunction runner_function(const struct runner *r, const struct runner_call *c)
 {
-	if (c->id == KERNEL_MOE_W13 || c->id == KERNEL_MOE_W2)
-		return r->moe[moe_variant(r, c)];
-	if (c->id == KERNEL_TOPK && c->rows == 1 &&
-	    r->o.flavour == KERNELS_SGLANG)
-		return r->topk_one_row;
-	return r->fn[c->id];
+	return c->rows == 1 ? r->one_row[c->line] : r->fn[c->line];
+}
+
+static const char *line_name(const struct runner *r, const struct seq_line *l)
+{
+	const struct gpu *g = gpu_find(r->o.gpu);
+
+	if (g && strstr(g->name, "A100") && l->cost == COST_WEIGHTS)
+		return kernel_ampere_gemm((enum seq_weights)l->what);
+	return l->name;
 }
 
 static CUfunction load(struct runner *r, const struct runner_call *c)
 {
-	const struct gpu *g = gpu_find(r->o.gpu);
-	bool ampere = g && strstr(g->name, "A100");
+	const struct seq_line *l = &r->seq.line[c->line];
+	const char *name = line_name(r, l);
 	struct kernel_args a;
-	struct kernel k = {
-		.name = kernel_name(c->id, r->o.flavour, ampere),
-		.id = c->id,
-		.param_bytes = a.bytes,
-	};
 	CUfunction f = NULL;
 
 	runner_args(r, c, &a);
-	if (!a.n) {
-		a.bytes[0] = c->id == KERNEL_ATTENTION
-				     ? ATTENTION_ARGS_BYTES
-				     : sizeof(struct gemm_args);
+	if (is_by_value(l)) {
+		a.bytes[0] = (uint8_t)value_bytes(l);
 		a.bytes[1] = 0;
 	}
-	if (device_register(&k)) {
+	if (device_register(l, name, a.bytes)) {
 		runner_check(r, CUDA_ERROR_OUT_OF_MEMORY, "simgpu_register");
 		return NULL;
 	}
-	RUNNER_CALL(r, cuModuleGetFunction, &f, r->module, k.name);
+	RUNNER_CALL(r, cuModuleGetFunction, &f, r->module, name);
 	return f;
 }
 
-void runner_load_kernels(struct runner *r)
+int runner_load_kernels(struct runner *r, char *why, size_t why_bytes)
 {
-	bool top_1 = r->o.shape->arch.top_k == 1;
-	struct runner_call c = { .rows = 2 };
+	struct runner_call c = { 0 };
 
 	RUNNER_CALL(r, cuModuleLoadData, &r->module, "moetop-sim");
-	for (c.id = 0; c.id < KERNELS; c.id++)
-		if (c.id != KERNEL_MOE_W13 && c.id != KERNEL_MOE_W2)
-			r->fn[c.id] = load(r, &c);
-	for (unsigned i = 0; i < MOE_VARIANTS; i++) {
-		bool one = i & 4;
+	for (; c.line < r->seq.lines; c.line++) {
+		const struct seq_line *l = &r->seq.line[c.line];
 
-		if (one && !top_1)
+		if (l->role >= SEQ_FORK)
 			continue;
-		c.id = i & 1 ? KERNEL_MOE_W2 : KERNEL_MOE_W13;
-		c.naive = i & 2;
-		c.rows = one ? 1 : 2;
-		r->moe[i] = load(r, &c);
+		if (find_layout(l, &r->layout[c.line]) || !fits_role(l)) {
+			snprintf(why, why_bytes,
+				 "%.80s: layout %s: unknown, "
+				 "or not for this role",
+				 l->name, l->layout);
+			return -EINVAL;
+		}
+		c.rows = 1;
+		r->one_row[c.line] = load(r, &c);
+		c.rows = 2;
+		r->fn[c.line] = load(r, &c);
 	}
-	c = (struct runner_call){ .id = KERNEL_TOPK, .rows = 1 };
-	if (r->o.flavour == KERNELS_SGLANG)
-		r->topk_one_row = load(r, &c);
+	return 0;
 }

@@ -14,23 +14,41 @@ struct runner_memory {
 	CUdeviceptr input, padding, real_rows, topk_ids, cumsum, tokens;
 };
 
+/* A step's launches in program order. */
+struct runner_item {
+	uint8_t line;
+	uint8_t layer;
+	int16_t piece; /* of a graph; -1: launched by itself */
+};
+#define RUNNER_ITEMS_MAX 16384u
+#define RUNNER_PIECES_MAX 260u
+
 struct runner_graph {
 	unsigned size;
-	CUgraphExec exec;
+	unsigned pieces;
+	CUgraphExec *exec;
 };
 
-/* fused_moe_kernel is compiled per argument layout (kernels.h). */
-#define MOE_VARIANTS 8u
 #define ATTENTION_ARGS_BYTES 248u /* passed by value */
+
+struct runner_call;
+/* Fill in the arguments of a call. */
+typedef void (*runner_layout)(const struct runner *r,
+			      const struct runner_call *c,
+			      struct kernel_args *a);
 
 struct runner {
 	struct runner_options o;
 	CUcontext context;
 	CUmodule module;
-	CUstream stream;
-	CUfunction fn[KERNELS];
-	CUfunction moe[MOE_VARIANTS];
-	CUfunction topk_one_row; /* SGLang: the row count 1 is not passed */
+	CUstream stream, side; /* side: second stream of a sequence */
+	CUevent fork, join;
+	struct sequence seq;
+	runner_layout layout[SEQUENCE_LINES_MAX];
+	/* Triton does not pass a row count of 1: another function. */
+	CUfunction fn[SEQUENCE_LINES_MAX], one_row[SEQUENCE_LINES_MAX];
+	struct runner_item item[RUNNER_ITEMS_MAX];
+	unsigned draft_layers;
 	struct runner_memory mem;
 	uint8_t *input; /* host copy of struct device_input and its tokens */
 	uint8_t *padding;
@@ -52,22 +70,24 @@ void runner_check(struct runner *r, CUresult e, const char *call);
 
 /* One launch: what its arguments depend on. */
 struct runner_call {
-	enum kernel_id id;
+	unsigned line; /* of the sequence */
 	unsigned rows, layer;
-	bool naive;            /* the expert GEMMs run without alignment */
 	struct gemm_args gemm; /* for the dense GEMMs */
 };
 
 /* runner_kernels.c: register all kernels and look their functions up. */
-void runner_load_kernels(struct runner *r);
+int runner_load_kernels(struct runner *r, char *why, size_t why_bytes);
 /* The function that runs a call. */
 CUfunction runner_function(const struct runner *r, const struct runner_call *c);
-/* Its arguments; the dense GEMMs and attention take a struct by value, which
- * runner_launch knows about, and have none here. */
+/* Its arguments.  Dense GEMMs and layouts of one struct take it by value, and
+ * have none here. */
 void runner_args(const struct runner *r, const struct runner_call *c,
 		 struct kernel_args *out);
 
-/* runner_launch.c: launch all kernels of a step with this many rows. */
-void runner_launch(struct runner *r, unsigned rows);
+/* runner_launch.c: list the launches of a step with this many rows in r->item.
+ * Returns how many. */
+unsigned runner_list(struct runner *r, unsigned rows);
+/* Launch r->item[from] .. [to - 1]. */
+void runner_launch(struct runner *r, unsigned rows, unsigned from, unsigned to);
 
 #endif

@@ -98,6 +98,29 @@ int truth_open(struct truth **out, const char *path)
 	return 0;
 }
 
+static const char *const class_names[CLASSES] = {
+	[CLASS_OTHER] = "other",
+#define KERNEL_CLASS(id, name, group, regex) [CLASS_##id] = name,
+#include "wire/kernel_class.def"
+#undef KERNEL_CLASS
+};
+
+static void add_class(struct truth *t, uint64_t step, unsigned klass,
+		      const struct truth_class *n)
+{
+	struct line l;
+
+	if (!n->calls)
+		return;
+	line_start(&l, 'C');
+	line_number(&l, step);
+	line_word(&l, class_names[klass]);
+	line_number(&l, n->calls);
+	line_number(&l, n->sum_ns);
+	line_number(&l, n->union_ns);
+	line_end(t, &l);
+}
+
 static void add_layer(struct truth *t, uint64_t step, unsigned layer,
 		      const struct truth_layer *n)
 {
@@ -135,6 +158,8 @@ void truth_step(struct truth *t, const struct truth_step *s,
 	line_end(t, &l);
 	for (unsigned i = 0; i < layers; i++)
 		add_layer(t, s->step, i, &layer[i]);
+	for (unsigned c = 0; c < CLASSES; c++)
+		add_class(t, s->step, c, &s->klass[c]);
 	pthread_mutex_unlock(&t->fill_lock);
 }
 

@@ -13,8 +13,12 @@
  *	one MoE layer of that step.  rows: (token, expert) pairs; active:
  *	experts with a row; single: with exactly one; padding left out.
  *	block_ns, before_ns: time covered by kernels in the two parts of a layer
- *	(enum layer_part), gaps left out.  expert_ns and read_bytes: duration
- *	and DRAM bytes read by the two expert GEMMs.
+ *	(enum layer_part), gaps left out; an instant belongs to the kernel that
+ *	started first.  expert_ns and read_bytes: duration and DRAM bytes read
+ *	by the expert GEMMs.  Layers of a draft model follow the main ones.
+ *   C step class calls sum_ns union_ns
+ *	all kernels of one class (wire/kernel_class.def) in that step: how many,
+ *	durations added up, time covered.
  *   F time_ns in_flight waiting
  *	at each change of the server's own count of generation requests.  One is
  *	counted from when the server has read the whole request until its
@@ -35,12 +39,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "wire/kernel_class.h"
+#include "wire/record.h"
+
 struct truth;
+
+struct truth_class {
+	uint32_t calls;
+	uint64_t sum_ns, union_ns;
+};
 
 struct truth_step {
 	uint64_t step, start_ns, end_ns;
 	uint32_t tokens, padded;
 	bool prefill, graph;
+	struct truth_class klass[CLASSES];
 };
 
 struct truth_layer {
@@ -49,12 +62,33 @@ struct truth_layer {
 	double read_bytes;
 };
 
+/* One kernel of a step, as planned. */
+struct truth_kernel {
+	uint64_t start_ns, end_ns;
+	uint16_t layer; /* that was open when it was launched */
+	uint8_t klass;  /* enum kernel_class */
+	bool opens, closes, expert;
+};
+
+#define TRUTH_KERNELS_MAX 16384u
+struct truth_kernels {
+	uint32_t n;
+	struct truth_kernel v[TRUTH_KERNELS_MAX];
+};
+
 struct truth_totals {
 	uint64_t started, completed, aborted, events, failed;
 };
 
 /* Create or empty the file.  0, -ENOMEM or -errno of the file. */
 int truth_open(struct truth **out, const char *path);
+
+/*
+ * Add up the kernels of a step: start, end and classes of *s, times of layer[]
+ * (of which the other members are left alone).  Sorts the kernels.
+ */
+void truth_sum(struct truth_kernels *k, struct truth_step *s,
+	       struct truth_layer *layer, unsigned layers);
 
 /* All of these accept NULL: no log. */
 void truth_step(struct truth *t, const struct truth_step *s,

@@ -1,7 +1,9 @@
-/* Kernel names fall into the classes that they stand for; argument layouts. */
+/* Sequences of kernels, the classes of their names; arguments. */
 #include "sim/server/kernels.h"
 
+#include <ctype.h>
 #include <regex.h>
+#include <unistd.h>
 
 #include "tests/unit/sim/server_test.h"
 #include "wire/kernel_class.h"
@@ -28,82 +30,119 @@ static enum kernel_class classify(const char *name)
 	return CLASS_OTHER;
 }
 
-static const enum kernel_class want[KERNELS] = {
-	[KERNEL_EMBED] = CLASS_INDUCTOR,
-	[KERNEL_NORM] = CLASS_NORM,
-	[KERNEL_GEMM_QKV] = CLASS_GEMM_DENSE,
-	[KERNEL_ROTARY] = CLASS_ROPE,
-	[KERNEL_KVWRITE] = CLASS_KVWRITE,
-	[KERNEL_ATTENTION] = CLASS_ATTN,
-	[KERNEL_GEMM_OUTPUT] = CLASS_GEMM_DENSE,
-	[KERNEL_GEMM_ROUTER] = CLASS_GEMM_DENSE,
-	[KERNEL_TOPK] = CLASS_TOPK_GATING,
-	[KERNEL_TOPK_FILL] = CLASS_TOPK_PADFILL,
-	[KERNEL_GEMM_MLP] = CLASS_GEMM_DENSE,
-	[KERNEL_ACT] = CLASS_ACT_MOE,
-	[KERNEL_ALIGN] = CLASS_ALIGN_BLOCK,
-	[KERNEL_ALIGN_SORT] = CLASS_ALIGN_SORT,
-	[KERNEL_ALIGN_SMALL] = CLASS_ALIGN_SMALL,
-	[KERNEL_QUANT] = CLASS_QUANT,
-	[KERNEL_MOE_W13] = CLASS_GEMM_TRITON,
-	[KERNEL_MOE_W2] = CLASS_GEMM_TRITON,
-	[KERNEL_SUM] = CLASS_REDUCE_MOE,
-	[KERNEL_GEMM_HEAD] = CLASS_GEMM_DENSE,
-	[KERNEL_SOFTMAX] = CLASS_SAMPLE,
-	[KERNEL_ARGMAX] = CLASS_SAMPLE,
+static const char *const backends[] = {
+	"vllm-triton",  "sglang-triton", "cutlass-fp8", "deepgemm-masked",
+	"deepgemm",     "flashinfer",    "trtllm-gen",  "marlin",
+	"marlin-mxfp4", "gpt-oss",       "deepep-ll",   "deepep-normal",
+	"mtp",          "mtp-same",      "piecewise",   "shared-stream",
 };
+#define BACKENDS (sizeof(backends) / sizeof(backends[0]))
 
+static void read_backend(const char *name, struct sequence *s)
+{
+	char path[256], why[256] = "";
+
+	snprintf(path, sizeof(path), "sim/sequences/%s.seq", name);
+	if (sequence_read(path, s, why, sizeof(why)))
+		fail_msg("%s", why);
+}
+
+/* The class that a file gives a kernel is what its name says. */
 static void names_fall_into_their_classes(void **state)
 {
-	(void)state;
-	for (int k = 0; k < KERNELS; k++)
-		for (int ampere = 0; ampere < 2; ampere++) {
-			const char *name = kernel_name((enum kernel_id)k,
-						       KERNELS_VLLM, ampere);
+	static struct sequence s;
 
-			if (classify(name) != want[k])
-				fail_msg("%s is class %d, not %d", name,
-					 classify(name), want[k]);
+	(void)state;
+	for (size_t b = 0; b < BACKENDS; b++) {
+		read_backend(backends[b], &s);
+		for (unsigned i = 0; i < s.lines; i++) {
+			const struct seq_line *l = &s.line[i];
+
+			if (l->role < SEQ_FORK && classify(l->name) != l->klass)
+				fail_msg("%s: %s is class %d, not %d",
+					 backends[b], l->name,
+					 classify(l->name), l->klass);
 		}
+	}
 }
 
-static void sglang_has_a_topk_of_its_own(void **state)
+static void ampere_has_names_of_its_own(void **state)
 {
 	(void)state;
-	assert_int_equal(classify(kernel_name(KERNEL_TOPK, KERNELS_SGLANG, 0)),
-			 CLASS_TOPK_SGL_ROUTER);
+	for (int w = 0; w < WEIGHTS_KINDS; w++)
+		assert_int_equal(
+			classify(kernel_ampere_gemm((enum seq_weights)w)),
+			CLASS_GEMM_DENSE);
 }
 
-/* _ZN...: every length in front of an identifier is that of the identifier. */
+/* _ZN...: a length in front of an identifier is that of the identifier, for the
+ * identifier that a kernel is known by. */
+static bool is_well_formed(const char *name)
+{
+	const char *p = name + 2;
+
+	if (strncmp(name, "_Z", 2))
+		return true;
+	p += *p == 'N';
+	for (char *end; *p >= '0' && *p <= '9';) {
+		unsigned long n = strtoul(p, &end, 10);
+
+		if (strnlen(end, n) < n)
+			return false;
+		for (unsigned long i = 0; i < n; i++)
+			if (!isalnum((unsigned char)end[i]) && end[i] != '_')
+				return false;
+		p = end + n;
+	}
+	return *p == 'I' || *p == 'E' || *p == 'P' || *p == 'v' || *p == 'i';
+}
+
 static void mangled_names_are_well_formed(void **state)
 {
-	static const char *const parts[] = {
-		"25fused_add_rms_norm_kernel",
-		"23rotary_embedding_kernel",
-		"30reshape_and_cache_flash_kernel",
-		"10topkGating",
-		"24flash_fwd_splitkv_kernel",
-		"18act_and_mul_kernel",
-		"27moe_align_block_size_kernel",
-		"35count_and_sort_expert_tokens_kernel",
-		"46moe_align_block_size_small_batch_expert_kernel",
-		"33per_token_group_quant_8bit_kernel",
-		"14moe_sum_kernel",
-	};
+	static struct sequence s;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-		char *name;
-		unsigned long n = strtoul(parts[i], &name, 10);
-		bool used = false;
-
-		assert_int_equal(strlen(name), n);
-		for (int k = 0; k < KERNELS; k++)
-			used |= strstr(kernel_name((enum kernel_id)k,
-						   KERNELS_VLLM, false),
-				       parts[i]) != NULL;
-		assert_true(used);
+	for (size_t b = 0; b < BACKENDS; b++) {
+		read_backend(backends[b], &s);
+		for (unsigned i = 0; i < s.lines; i++)
+			if (!is_well_formed(s.line[i].name))
+				fail_msg("%s: %s", backends[b], s.line[i].name);
 	}
+}
+
+static void lines_that_mean_nothing_are_refused(void **state)
+{
+	static const char *const bad[] = {
+		"moe 0 - 1000 rows 8 - gemm.dense",
+		"moe 0 - 1000 rows 8 - gemm.nothing name",
+		"moe 2 - 1000 rows 8 - gemm.dense name",
+		"moe 0 - experts:1:third rows 8 - gemm.dense name",
+		"moe 0 - 1:2*apples rows 8 - gemm.dense name",
+		"moe 0 - 1000 rows/0 8 - gemm.dense name",
+		"moe 0 - 1000 rows 8 sometimes gemm.dense name",
+		"elsewhere 0 - 1000 rows 8 - gemm.dense name",
+		"moe fork",
+	};
+	static struct sequence s;
+	char path[] = "/tmp/moetop-sequence-XXXXXX", why[256];
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	close(fd);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		FILE *f = fopen(path, "w");
+
+		assert_non_null(f);
+		fprintf(f, "%s\n", bad[i]);
+		fclose(f);
+		*why = 0;
+		assert_int_equal(sequence_read(path, &s, why, sizeof(why)),
+				 -EINVAL);
+		assert_true(*why);
+	}
+	unlink(path);
+	assert_int_equal(sequence_read(path, &s, why, sizeof(why)), -ENOENT);
 }
 
 static void triton_drops_arguments_that_are_one(void **state)
@@ -128,8 +167,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_fall_into_their_classes),
-		cmocka_unit_test(sglang_has_a_topk_of_its_own),
+		cmocka_unit_test(ampere_has_names_of_its_own),
 		cmocka_unit_test(mangled_names_are_well_formed),
+		cmocka_unit_test(lines_that_mean_nothing_are_refused),
 		cmocka_unit_test(triton_drops_arguments_that_are_one),
 	};
 
