@@ -90,6 +90,7 @@ BOOT static void boot_borrowed(long fd, long offset, long bytes)
 	if ((unsigned long)at > -4096ul)
 		return;
 	c = (struct boot_control *)at;
+	c->mapped = (uint64_t)at;
 	c->create_error = create(c);
 	if (c->create_error)
 		spins = SPINS_ALONE;

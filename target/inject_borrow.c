@@ -39,9 +39,13 @@ struct lease {
 	const struct thread_choice *choice;
 	struct stopped stop;
 	struct cpu_saved saved;
-	struct cpu_place place;
+	struct cpu_place home;  /* the frame that restores everything */
+	struct cpu_place place; /* home, or one that makes calls before */
 	uint64_t sigmask;
 	uint64_t begin_ns;
+	uint64_t code; /* of the boot code in the target, 0 none */
+	bool masked;
+	struct cpu_saved step;
 	uint8_t frame[CPU_FRAME_MAX];
 };
 
@@ -156,17 +160,6 @@ static void retreat(struct lease *l)
 		give_back(l, true);
 }
 
-static enum borrow_end fail(struct lease *l, enum inject_refusal refusal,
-			    const char *what, int64_t err)
-{
-	retreat(l);
-	if (l->stop.at == STOP_GONE)
-		return BORROW_AGAIN;
-	probe_refuse(l->r, refusal, NULL, "%s in process %d: %s", what,
-		     (int)l->b->target->pid, strerror((int)-err));
-	return BORROW_FAILED;
-}
-
 /* ---- taking ---------------------------------------------------------------- */
 
 /* Is the thread where it was seen, in a call that can go on later? */
@@ -184,14 +177,17 @@ static bool is_as_chosen(const struct lease *l)
 	       cpu_is_parked(&l->saved.regs, around, l->choice->at.call);
 }
 
-/* How the frame resumes the call, should the tracer die: it cannot keep the
- * rest of a time-out. */
+/* How the frame resumes the call, should the tracer die. */
 static enum cpu_resume resume_alone(const struct lease *l)
 {
+	const struct thread_choice *c = l->choice;
+
 	if (cpu_is_eintr(&l->saved.regs))
-		return l->choice->endless ? CPU_RESUME_AGAIN : CPU_RESUME_EINTR;
-	if (cpu_has_remainder(&l->saved.regs) && !l->choice->endless)
-		return CPU_RESUME_EINTR;
+		return c->endless ? CPU_RESUME_AGAIN : CPU_RESUME_EINTR;
+	/* the kernel forgets the rest of its time at rt_sigreturn */
+	if (cpu_has_remainder(&l->saved.regs))
+		return thread_may_begin_again(&c->at) ? CPU_RESUME_AGAIN
+						      : CPU_RESUME_EINTR;
 	return CPU_RESUME_AGAIN;
 }
 
@@ -206,13 +202,31 @@ static bool lay_frame(struct lease *l)
 
 	cpu_resume(&wake, resume_alone(l));
 	if (cpu_build_frame(&l->saved, &wake, l->sigmask, &t->gadgets, l->frame,
-			    &l->place))
+			    &l->home))
 		return false;
-	below = l->place.address - STACK_ROOM;
+	l->place = l->home;
+	below = l->home.address - STACK_ROOM;
 	return symbols_read_process(&pid, below, &byte, 1) &&
-	       write_target(l, l->place.address, l->frame, l->place.bytes) &&
-	       write_target(l, l->place.address - NAME_BELOW, name,
+	       write_target(l, l->home.address, l->frame, l->home.bytes) &&
+	       write_target(l, l->home.address - NAME_BELOW, name,
 			    sizeof(name));
+}
+
+/*
+ * From now on the way home leads through one more system call.  Without the
+ * room for it the way stays as it was.
+ */
+static void undo_by(struct lease *l, long number, const uint64_t args[6])
+{
+	const struct cpu_gadgets *g = &l->b->target->gadgets;
+	struct cpu_place place;
+
+	l->step = l->saved;
+	cpu_make_call(&l->saved, &l->place, g, number, args, &l->step.regs);
+	if (!cpu_build_frame(&l->step, &l->step.regs, blocked_mask(), g,
+			     l->frame, &place) &&
+	    write_target(l, place.address, l->frame, place.bytes))
+		l->place = place;
 }
 
 static enum borrow_end take(struct lease *l)
@@ -269,9 +283,12 @@ static bool to_call_stop(struct lease *l)
 	return l->stop.at == STOP_CALL;
 }
 
-/* first: the first of three moments of this call.  -errno as the call's. */
+/*
+ * One system call of the borrowed thread, which stands.  Its result, -errno as
+ * the kernel gives it, or -EPROTO when the thread did not come that far.
+ */
 static int64_t call(struct lease *l, long number, const uint64_t args[6],
-		    enum inject_moment first)
+		    const enum inject_moment moments[3])
 {
 	const struct inject_target *t = l->b->target;
 	struct cpu_regs regs;
@@ -281,21 +298,54 @@ static int64_t call(struct lease *l, long number, const uint64_t args[6],
 	err = cpu_set_regs(l->stop.tid, &regs);
 	if (err)
 		return err;
-	inject_moment(first);
-	if (first == MOMENT_MEMFD_SET) {
-		err = set_mask(l, blocked_mask());
-		inject_moment(++first);
-	}
+	inject_moment(moments[0]);
+	err = l->masked ? 0 : set_mask(l, blocked_mask());
 	if (err)
 		return err;
+	if (!l->masked)
+		inject_moment(MOMENT_MASKED);
+	l->masked = true;
 	if (!to_call_stop(l))
 		return -EPROTO;
-	inject_moment(++first);
+	inject_moment(moments[1]);
 	if (!to_call_stop(l))
 		return -EPROTO;
-	inject_moment(++first);
+	inject_moment(moments[2]);
 	err = cpu_get_regs(l->stop.tid, &regs);
 	return err ? err : cpu_result(&regs);
+}
+
+/* Close and unmap what the target has of ours, before the thread goes back
+ * without having started another. */
+static void tidy(struct lease *l)
+{
+	static const enum inject_moment none[3] = { MOMENTS, MOMENTS, MOMENTS };
+	const struct borrow *b = l->b;
+	const uint64_t fd[6] = { (uint64_t)b->fd_there };
+	const uint64_t code[6] = { l->code, b->boot->bytes };
+	const uint64_t control[6] = { b->control ? b->control->mapped : 0,
+				      page_bytes() };
+
+	if (b->fd_there < 0 || !stop_settle(&l->stop, earlier(l, CALL_WAIT_NS)))
+		return;
+	l->place = l->home;
+	if (control[0])
+		call(l, SYS_munmap, control, none);
+	if (l->code)
+		call(l, SYS_munmap, code, none);
+	call(l, SYS_close, fd, none);
+}
+
+static enum borrow_end fail(struct lease *l, enum inject_refusal refusal,
+			    const char *what, int64_t err)
+{
+	tidy(l);
+	retreat(l);
+	if (l->stop.at == STOP_GONE)
+		return BORROW_AGAIN;
+	probe_refuse(l->r, refusal, NULL, "%s in process %d: %s", what,
+		     (int)l->b->target->pid, strerror((int)-err));
+	return BORROW_FAILED;
 }
 
 static int fill_memfd(struct lease *l)
@@ -332,12 +382,16 @@ static enum borrow_end make_memfd(struct lease *l)
 {
 	const uint64_t args[6] = { l->place.address - NAME_BELOW,
 				   MFD_CLOEXEC | MFD_ALLOW_SEALING };
-	int64_t fd = call(l, SYS_memfd_create, args, MOMENT_MEMFD_SET);
+	static const enum inject_moment moments[3] = { MOMENT_MEMFD_SET,
+						       MOMENT_MEMFD_ENTERED,
+						       MOMENT_MEMFD_LEFT };
+	int64_t fd = call(l, SYS_memfd_create, args, moments);
 	int err;
 
 	if (fd < 0)
 		return fail(l, INJECT_SECCOMP, "memfd_create", fd);
 	l->b->fd_there = (int)fd;
+	undo_by(l, SYS_close, (const uint64_t[6]){ (uint64_t)fd });
 	err = fill_memfd(l);
 	inject_moment(MOMENT_MEMFD_FILLED);
 	return err ? fail(l, INJECT_DENIED, "its memfd", err) : BORROW_DONE;
@@ -350,11 +404,14 @@ static enum borrow_end map_code(struct lease *l)
 		0,           b->boot->bytes,        PROT_READ | PROT_EXEC,
 		MAP_PRIVATE, (uint64_t)b->fd_there, b->boot->offset
 	};
-	int64_t code = call(l, SYS_mmap, args, MOMENT_MMAP_SET);
+	static const enum inject_moment moments[3] = { MOMENT_MMAP_SET,
+						       MOMENT_MMAP_ENTERED,
+						       MOMENT_MMAP_LEFT };
+	int64_t code = call(l, SYS_mmap, args, moments);
 
 	if (code < 0 && code > -4096)
 		return fail(l, INJECT_DENIED, "mapping the boot code", code);
-	b->control->code = (uint64_t)code;
+	l->code = b->control->code = (uint64_t)code;
 	return BORROW_DONE;
 }
 
@@ -411,7 +468,9 @@ static void take_back(struct lease *l)
 		l->r->pause_ns = stop_now_ns() - l->begin_ns;
 		return;
 	}
-	give_back(l, true);
+	if (atomic_load(&c->made) != BOOT_MADE)
+		tidy(l);
+	retreat(l);
 	set_word(&c->taken);
 	inject_moment(MOMENT_RELEASED);
 }
@@ -426,8 +485,9 @@ static enum borrow_end start_thread(struct lease *l)
 	bool made;
 	int err;
 
-	cpu_enter(&l->saved, &l->place, &b->target->gadgets,
-		  c->code + b->boot->enter, args, &regs);
+	/* the new thread closes and unmaps: straight home */
+	cpu_enter(&l->saved, &l->home, &b->target->gadgets,
+		  l->code + b->boot->enter, args, &regs);
 	err = cpu_set_regs(l->stop.tid, &regs);
 	if (err)
 		return fail(l, INJECT_DENIED, "the boot code", err);

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#define AGAIN_MS_MAX 10000
+
 /* Which argument is the time-out, and how "none" looks. */
 enum timeout { NO_TIMEOUT, TIMEOUT_MS, TIMEOUT_POINTER, ALWAYS_TIMED };
 
@@ -94,6 +96,16 @@ int thread_rank(const struct thread_call *at, bool *endless)
 		return (int)(*endless ? p->rank_endless : p->rank_timed);
 	}
 	return -1;
+}
+
+bool thread_may_begin_again(const struct thread_call *at)
+{
+#ifdef SYS_poll
+	if (at->call == SYS_poll)
+		return (int32_t)at->args[2] <= AGAIN_MS_MAX;
+#endif
+	(void)at;
+	return false;
 }
 
 bool thread_wchan_is_parked(const char *wchan)

@@ -36,6 +36,14 @@ struct thread_choice {
 int thread_rank(const struct thread_call *at, bool *endless);
 
 /*
+ * Of a call whose remaining time is lost: is beginning again, late by at most
+ * its time-out, better than EINTR?  So for poll with up to 10 s: programs take
+ * EINTR from sleeping calls, where the kernel has noted the rest, but some take
+ * it for an error of poll.
+ */
+bool thread_may_begin_again(const struct thread_call *at);
+
+/*
  * restart_syscall hides the call that was interrupted before.  The kernel
  * function that the thread sleeps in tells it, if it is one of those above.
  */

@@ -69,6 +69,7 @@ struct boot_control {
 	_Atomic uint32_t go;    /* futex; grows when path is there */
 
 	/* by the boot code */
+	uint64_t mapped;           /* where this memory is in the target */
 	_Atomic uint32_t made;     /* futex; enum boot_made */
 	_Atomic uint32_t release;  /* futex; 1: the borrowed thread may go */
 	_Atomic uint32_t left;     /* it has gone by itself: hands off */
