@@ -317,7 +317,8 @@ static int take_rows(struct merge *m, const struct rec_rows *r)
 		return -EBADMSG;
 	open_part(m, r->window);
 	m->experts = r->experts;
-	m->totals.cells += r->cells;
+	if (r->phase == PHASE_DECODE)
+		m->totals.cells += r->cells;
 	if (r->phase == PHASE_PREFILL) {
 		add_rows(&m->part.prefill_rows, &rows);
 		return 0;

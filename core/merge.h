@@ -22,7 +22,8 @@ struct merge_totals { /* since merge_init */
 	uint64_t windows;
 	uint64_t windows_torn; /* parts dropped: their WINDOW was lost */
 	uint64_t refused;      /* records that made no sense */
-	uint64_t cells, cells_rejected, cells_lost;
+	uint64_t cells;        /* of decode steps, whose rows are known */
+	uint64_t cells_rejected, cells_lost;
 	uint64_t bad_steps;
 };
 
