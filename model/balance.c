@@ -2,10 +2,12 @@
 #include "model/valley.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define DEVIATIONS 12.0 /* of the mean: beyond is nothing */
+#define BATCH_MAX 1e7
 #define NORMAL_STEPS 4000
 #define RANKS_MAX 4096.0
 
@@ -65,29 +67,73 @@ double balance_tile_padding_hist(const struct sample_hist *h, double tile)
 
 /* ---- experts ------------------------------------------------------------- */
 
-/* Mean of the largest of e draws of Binomial(b, k/e), as the sum over x of the
- * chance that it is above x. */
-double balance_uniform_max(double e, double k, double b)
+/* The counts x, lo..hi, that matter of Binomial(b, p). */
+struct binomial {
+	double b, p, lo, hi;
+};
+
+static bool binomial_of(double e, double k, double b, struct binomial *n)
 {
-	double p = k / e, mean = b * p, sd, below = 0, sum, lo, hi;
+	double mean, sd;
+
+	if (!(k > 0) || !(e > k) || !(b >= 1) || !isfinite(e) ||
+	    !(b <= BATCH_MAX))
+		return false;
+	n->b = round(b);
+	n->p = k / e;
+	mean = n->b * n->p;
+	sd = sqrt(mean * (1 - n->p)) + 1;
+	n->lo = fmax(0, floor(mean - DEVIATIONS * sd));
+	n->hi = fmin(n->b, ceil(mean + DEVIATIONS * sd + 20));
+	return true;
+}
+
+static double binomial_at(const struct binomial *n, double x)
+{
 	int sign;
 
-	if (!(k > 0) || !(e >= k) || !(b >= 1) || !isfinite(e) || !(b <= 1e7))
+	return exp(lgamma_r(n->b + 1, &sign) - lgamma_r(x + 1, &sign) -
+		   lgamma_r(n->b - x + 1, &sign) + x * log(n->p) +
+		   (n->b - x) * log1p(-n->p));
+}
+
+static bool all_experts(double e, double k, double b)
+{
+	return k > 0 && k == e && b >= 1 && b <= BATCH_MAX;
+}
+
+/* Of e draws: the sum over x of the chance that the largest is above x. */
+double balance_uniform_max(double e, double k, double b)
+{
+	double below = 0, sum;
+	struct binomial n;
+
+	if (all_experts(e, k, b))
+		return round(b);
+	if (!binomial_of(e, k, b, &n))
 		return 0;
-	if (k >= e)
-		return b;
-	b = round(b);
-	sd = sqrt(mean * (1 - p)) + 1;
-	lo = fmax(0, floor(mean - DEVIATIONS * sd));
-	hi = fmin(b, ceil(mean + DEVIATIONS * sd + 20));
-	sum = lo;
-	for (double x = lo; x < hi; x++) {
-		below += exp(lgamma_r(b + 1, &sign) - lgamma_r(x + 1, &sign) -
-			     lgamma_r(b - x + 1, &sign) + x * log(p) +
-			     (b - x) * log1p(-p));
+	sum = n.lo;
+	for (double x = n.lo; x < n.hi; x++) {
+		below += binomial_at(&n, x);
 		sum += 1 - pow(fmin(below, 1), e);
 	}
 	return sum;
+}
+
+double balance_uniform_tiles(double e, double k, double b, double tile)
+{
+	struct binomial n;
+	double sum = 0;
+
+	if (!(tile >= 1) || !isfinite(tile))
+		return 0;
+	if (all_experts(e, k, b))
+		return e * ceil(round(b) / tile);
+	if (!binomial_of(e, k, b, &n))
+		return 0;
+	for (double x = fmax(n.lo, 1); x <= n.hi; x++)
+		sum += binomial_at(&n, x) * ceil(x / tile);
+	return e * sum;
 }
 
 double balance_excess(const struct sample_rows *r, double k, double b)
