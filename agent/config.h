@@ -21,6 +21,8 @@
 	       "kernel records taken from one CUPTI life")                \
 	CONFIG(renew_ms, "MOETOP_RENEW_MS", 60000, 1000, 3600000,         \
 	       "least time from one CUPTI life to the next")              \
+	CONFIG(gone_ms, "MOETOP_GONE_MS", 30000, 2000, 3600000,           \
+	       "time without a collector until the agent falls asleep")   \
 	CONFIG(ring_records, "MOETOP_RING_RECORDS", 16384, 1024, 1048576, \
 	       "records in the ring, rounded up to a power of two")       \
 	CONFIG(buffers, "MOETOP_BUFFERS", 32, 2, 256,                     \

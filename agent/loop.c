@@ -20,7 +20,6 @@
 
 #define STACK_BYTES ((size_t)1 << 20) /* NVIDIA's libraries run on it too */
 #define COLLECTOR_LIVE_NS 2000000000ull
-#define COLLECTOR_GONE_NS 30000000000ull
 #define RETRY_NS 10000000000ull
 #define TICK_NS 250000000ull
 #define STATUS_NS 1000000000ull
@@ -201,6 +200,8 @@ static void try_again(uint64_t now_ns, bool collector)
  * as it takes: what it sees meanwhile cannot be seen later. */
 static bool leave_due(uint64_t now_ns, bool collector)
 {
+	uint64_t gone_ns = agent.config.gone_ms * 1000000ull;
+
 	if (collector) {
 		agent.watched = true;
 		agent.reader_ns = now_ns;
@@ -209,8 +210,8 @@ static bool leave_due(uint64_t now_ns, bool collector)
 		return true;
 	if (!agent.watched && !atomic_load(&agent.late))
 		return false;
-	return now_ns - agent.begin_ns > COLLECTOR_GONE_NS &&
-	       now_ns - agent.reader_ns > COLLECTOR_GONE_NS;
+	return now_ns - agent.begin_ns > gone_ns &&
+	       now_ns - agent.reader_ns > gone_ns;
 }
 
 static void turn(uint64_t now_ns)
