@@ -65,47 +65,59 @@ static struct machine machine_of(const struct whatif *w, const struct layout *l,
 	return m;
 }
 
-/* The slowest rank's share of the experts stands for all of them. */
-static void cost_of(const struct whatif *w, const struct layout *l, double b,
-		    double active, struct step_cost *cost)
-{
-	double kv = w->batch > 0 ? w->kv_bytes * b / w->batch : 0;
+/* A step somewhere: its layout, and how uneven its ranks are. */
+struct place {
+	struct layout layout;
 	struct balance uneven;
+	double batch, active;
+};
 
-	economics_cost(&w->arch, b, active, kv, cost);
-	cost->dense_bytes *= l->gpus / l->tp;
-	balance_expected(&w->traffic, b, l->ep, &uneven);
-	cost->routed_bytes *= uneven.active;
-	cost->routed_flop *= uneven.rows;
+static void place_at(const struct whatif *w, const struct layout *l, double b,
+		     struct place *p)
+{
+	p->layout = *l;
+	p->batch = b;
+	p->active = traffic_active(&w->traffic, b);
+	balance_expected(&w->traffic, b, l->ep, &p->uneven);
 }
 
-static double model_seconds(const struct whatif *w, const struct layout *l,
-			    double bw, double b, double active)
+/* The slowest rank's share of the experts stands for all of them. */
+static void cost_of(const struct whatif *w, const struct place *p,
+		    double active, struct step_cost *cost)
 {
-	struct machine m = machine_of(w, l, bw);
+	double kv = w->batch > 0 ? w->kv_bytes * p->batch / w->batch : 0;
+
+	economics_cost(&w->arch, p->batch, active, kv, cost);
+	cost->dense_bytes *= p->layout.gpus / p->layout.tp;
+	cost->routed_bytes *= p->uneven.active;
+	cost->routed_flop *= p->uneven.rows;
+}
+
+static double model_seconds(const struct whatif *w, const struct place *p,
+			    double bw, double active)
+{
+	struct machine m = machine_of(w, &p->layout, bw);
 	struct step_cost cost;
 
-	cost_of(w, l, b, active, &cost);
+	cost_of(w, p, active, &cost);
 	return economics_step_seconds(&cost, &m);
 }
 
 /*
- * The step at b, by way of the step of now: what that takes beyond the model is
+ * The step there, by way of the step of now: what that takes beyond the model is
  * fixed; where the model is slower than what was measured, it is scaled.
  */
-static double step_at(const struct whatif *w, const struct layout *l, double bw,
-		      double b, double active)
+static double step_at(const struct whatif *w, const struct place *now,
+		      const struct place *there, double bw, double active)
 {
-	struct layout now = layout_now(w);
-	double there = model_seconds(w, l, bw, b, active), here;
+	double there_s = model_seconds(w, there, bw, active), here_s;
 
 	if (!(w->step_s > 0))
-		return w->calibration.fixed_s + there;
-	here = model_seconds(w, &now, bw, w->batch,
-			     traffic_active(&w->traffic, w->batch));
-	if (here > w->step_s)
-		return there * w->step_s / here;
-	return w->step_s - here + there;
+		return w->calibration.fixed_s + there_s;
+	here_s = model_seconds(w, now, bw, now->active);
+	if (here_s > w->step_s)
+		return there_s * w->step_s / here_s;
+	return w->step_s - here_s + there_s;
 }
 
 static double hypot_positive(double a, double b)
@@ -113,16 +125,20 @@ static double hypot_positive(double a, double b)
 	return hypot(fmax(a, 0), fmax(b, 0));
 }
 
-static void find_step(const struct whatif *w, const struct layout *l,
+static void find_step(const struct whatif *w, const struct place *there,
 		      struct whatif_point *p)
 {
 	const struct calibration *c = &w->calibration;
-	double t = step_at(w, l, c->bw, p->batch, p->active);
-	double more = step_at(w, l, c->bw, p->batch, p->active_high) - t;
-	double less = step_at(w, l, c->bw, p->batch, p->active_low) - t;
-	double slow = step_at(w, l, c->bw_low, p->batch, p->active) - t;
-	double fast = step_at(w, l, c->bw_high, p->batch, p->active) - t;
+	struct layout l = layout_now(w);
+	double t, more, less, slow, fast;
+	struct place now;
 
+	place_at(w, &l, w->batch, &now);
+	t = step_at(w, &now, there, c->bw, p->active);
+	more = step_at(w, &now, there, c->bw, p->active_high) - t;
+	less = step_at(w, &now, there, c->bw, p->active_low) - t;
+	slow = step_at(w, &now, there, c->bw_low, p->active) - t;
+	fast = step_at(w, &now, there, c->bw_high, p->active) - t;
 	p->step_s = t;
 	p->step_s_high = t + hypot_positive(more, fmax(slow, fast));
 	p->step_s_low = t - hypot_positive(-less, -fmin(slow, fast));
@@ -188,40 +204,45 @@ static const struct whatif_point unknown = {
 	.shares = { NAN, NAN, NAN, NAN },
 };
 
+static void find_point(const struct whatif *w, const struct layout *l,
+		       struct whatif_point *p)
+{
+	struct place there;
+	struct step_cost cost;
+	struct machine m;
+
+	place_at(w, l, p->batch, &there);
+	p->gpus = l->gpus;
+	p->active = there.active;
+	traffic_bounds(&w->traffic, p->batch, &p->active_low, &p->active_high);
+	p->single_row_ratio = traffic_single(&w->traffic, p->batch) / p->active;
+	p->limit = find_limit(w, l, p->batch);
+	if (!(w->calibration.bw > 0))
+		return;
+	find_step(w, &there, p);
+	find_price(w, l, p);
+	cost_of(w, &there, p->active, &cost);
+	m = machine_of(w, l, w->calibration.bw);
+	if (!economics_shares(&cost, &m, p->single_row_ratio, p->step_s, 0,
+			      &p->shares))
+		p->shares = unknown.shares;
+}
+
 bool whatif_at(const struct whatif *w, const struct whatif_change *c,
 	       struct whatif_point *out)
 {
 	double b = (c->batch > 0 ? c->batch : w->batch) *
 		   (c->replicas > 0 ? c->replicas : 1);
-	struct whatif_point p = unknown;
-	struct step_cost cost;
-	struct machine m;
 	struct layout l;
 
 	*out = unknown;
 	if (!w->valid || !(b > 0) || !(b <= BATCH_MAX))
 		return false;
-	p.batch = b;
-	if (!layout_changed(w, c, &l)) {
-		p.limit = WHATIF_SHAPE;
-		*out = p;
-		return true;
-	}
-	p.gpus = l.gpus;
-	p.active = traffic_active(&w->traffic, b);
-	traffic_bounds(&w->traffic, b, &p.active_low, &p.active_high);
-	p.single_row_ratio = traffic_single(&w->traffic, b) / p.active;
-	p.limit = find_limit(w, &l, b);
-	if (w->calibration.bw > 0) {
-		find_step(w, &l, &p);
-		find_price(w, &l, &p);
-		cost_of(w, &l, b, p.active, &cost);
-		m = machine_of(w, &l, w->calibration.bw);
-		if (!economics_shares(&cost, &m, p.single_row_ratio, p.step_s,
-				      0, &p.shares))
-			p.shares = unknown.shares;
-	}
-	*out = p;
+	out->batch = b;
+	if (layout_changed(w, c, &l))
+		find_point(w, &l, out);
+	else
+		out->limit = WHATIF_SHAPE;
 	return true;
 }
 
