@@ -8,7 +8,7 @@
 
 int say(int status, const char *format, ...)
 {
-	char line[512];
+	char line[1280];
 	va_list ap;
 
 	va_start(ap, format);

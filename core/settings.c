@@ -41,6 +41,7 @@ const struct option settings_options[] = {
 #define INTEGER(id, l, n, on, a, def, lo, hi, h) \
 	ROW(id, l, n, on, INTEGER, a, def, lo, hi, h)
 #define TEXT(id, l, n, on, a, h) ROW(id, l, n, on, TEXT, a, 0, 0, 0, h)
+#define LIST(id, l, n, on, a, h) ROW(id, l, n, on, LIST, a, 0, 0, 0, h)
 #define CHOICE(id, l, n, on, w, def, h) \
 	ROW(id, l, n, on, CHOICE, w, def, 0, 0, h)
 #include "core/settings.def"
@@ -174,6 +175,19 @@ static int set_choice(struct settings *s, const struct option *o,
 		      text, usable);
 }
 
+static int add_value(struct settings *s, const struct option *o,
+		     const char *text, char *why, size_t bytes)
+{
+	struct settings_list *list = member(s, o);
+
+	if (list->n == SETTINGS_LIST_MAX)
+		return refuse(why, bytes,
+			      "--%s: given more than %u times; give fewer",
+			      o->name, SETTINGS_LIST_MAX);
+	list->v[list->n++] = text;
+	return 0;
+}
+
 static int set_value(struct settings *s, const struct option *o,
 		     const char *text, char *why, size_t bytes)
 {
@@ -184,10 +198,13 @@ static int set_value(struct settings *s, const struct option *o,
 	case OPTION_CHOICE:
 		return set_choice(s, o, text, why, bytes);
 	case OPTION_TEXT:
+	case OPTION_LIST:
 		if (!*text)
 			return refuse(why, bytes,
 				      "--%s: empty; give it as --%s %s",
 				      o->name, o->name, o->arg);
+		if (o->type == OPTION_LIST)
+			return add_value(s, o, text, why, bytes);
 		*(const char **)member(s, o) = text;
 		return 0;
 	case OPTION_FLAG:

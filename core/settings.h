@@ -32,6 +32,12 @@ enum command {
 enum rows_choice { ROWS_OFF, ROWS_SAMPLED, ROWS_EXACT };
 enum counters_choice { COUNTERS_OFF, COUNTERS_GPM, COUNTERS_PM, COUNTERS_AUTO };
 
+#define SETTINGS_LIST_MAX 7u
+struct settings_list {
+	const char *v[SETTINGS_LIST_MAX];
+	unsigned n;
+};
+
 struct settings {
 	enum command command;
 	enum command topic; /* of help; COMMAND_VIEW: all */
@@ -39,6 +45,7 @@ struct settings {
 #define NUMBER(id, letter, name, commands, arg, init, min, max, help) double id;
 #define INTEGER(id, letter, name, commands, arg, init, min, max, help) long id;
 #define TEXT(id, letter, name, commands, arg, help) const char *id;
+#define LIST(id, letter, name, commands, arg, help) struct settings_list id;
 #define CHOICE(id, letter, name, commands, words, init, help) int id;
 #include "core/settings.def"
 	char **rest; /* run: the command, NULL-terminated; replay: the file */

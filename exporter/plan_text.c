@@ -16,128 +16,6 @@ static enum compute_type compute_of(const struct model_plan *p)
 	return gpu_compute(p->in.gpu, p->in.arch.compute);
 }
 
-/* ---- JSON -------------------------------------------------------------- */
-
-static void put_key(struct text *t, const char *key)
-{
-	if (t->bytes && !strchr("{[", t->data[t->bytes - 1]))
-		text_write(t, ",", 1);
-	text_printf(t, "\"%s\":", key);
-}
-
-static void put_string(struct text *t, const char *key, const char *s)
-{
-	put_key(t, key);
-	if (!*s) {
-		text_printf(t, "null");
-		return;
-	}
-	text_write(t, "\"", 1);
-	text_json(t, s);
-	text_write(t, "\"", 1);
-}
-
-static void put_number(struct text *t, const char *key, double v)
-{
-	put_key(t, key);
-	if (isfinite(v))
-		text_number(t, v);
-	else
-		text_printf(t, "null");
-}
-
-/* 0 means unknown. */
-static void put_known(struct text *t, const char *key, double v)
-{
-	put_number(t, key, v > 0 ? v : NAN);
-}
-
-static void put_model(struct text *t, const struct model_plan *p)
-{
-	const struct arch *a = &p->in.arch;
-
-	put_key(t, "model");
-	text_printf(t, "{");
-	put_string(t, "name", a->name);
-	put_string(t, "model_type", a->model_type);
-	put_string(t, "quant", a->quant);
-	put_number(t, "experts", a->experts);
-	put_number(t, "top_k", a->top_k);
-	put_number(t, "layers", a->layers);
-	put_number(t, "moe_layers", a->moe_layers);
-	put_number(t, "expert_params", a->expert_params);
-	put_number(t, "expert_bytes", a->expert_bytes);
-	put_number(t, "dense_params", a->dense_params);
-	put_number(t, "dense_bytes", a->dense_bytes);
-	put_known(t, "kv_bytes_per_token", a->kv_bytes_per_token);
-	put_number(t, "context_tokens", p->in.context_tokens);
-	put_number(t, "skew", is_uniform(p) ? NAN : p->in.skew);
-	text_printf(t, "}");
-}
-
-static void put_gpu(struct text *t, const struct model_plan *p)
-{
-	const struct gpu *g = p->in.gpu;
-
-	put_key(t, "gpu");
-	text_printf(t, "{");
-	put_string(t, "name", g->name);
-	put_number(t, "count", p->in.gpus);
-	put_number(t, "tp", p->in.tp);
-	put_number(t, "ep", p->in.ep);
-	put_string(t, "compute", compute_type_name(compute_of(p)));
-	put_number(t, "bandwidth_bytes_per_second", g->bw);
-	put_number(t, "flops_per_second", gpu_flops(g, p->in.arch.compute));
-	put_number(t, "bandwidth_achieved_ratio", ECONOMICS_BW_ACHIEVED);
-	put_number(t, "flops_achieved_ratio", ECONOMICS_FLOPS_ACHIEVED);
-	put_known(t, "usd_per_hour", p->in.usd_per_gpu_hour);
-	text_printf(t, "}");
-}
-
-static void put_point(struct text *t, const struct plan_point *x)
-{
-	text_printf(t, "{");
-	put_number(t, "batch", x->batch);
-	put_number(t, "active_experts", x->active);
-	put_number(t, "coverage_ratio", x->coverage_ratio);
-	put_number(t, "fragmentation_ratio", x->fragmentation_ratio);
-	put_number(t, "single_row_ratio", x->single_row_ratio);
-	put_number(t, "valley_index", x->valley_index);
-	put_number(t, "marginal_gain_ratio", x->shares.gain);
-	put_number(t, "routed_bytes_per_step", x->cost.routed_bytes);
-	put_number(t, "bytes_per_token", x->bytes_per_token);
-	put_known(t, "step_seconds", x->step_s);
-	put_known(t, "tokens_per_second", x->tokens_per_s);
-	put_known(t, "cost_usd_per_million_tokens", x->usd_per_mtok);
-	text_printf(t, "}");
-}
-
-void plan_write_json(struct text *out, const struct model_plan *p)
-{
-	struct c_locale locale;
-
-	c_locale_enter(&locale);
-	text_printf(out, "{");
-	put_string(out, "source", "modelled");
-	put_model(out, p);
-	put_gpu(out, p);
-	put_key(out, "points");
-	text_printf(out, "[");
-	for (unsigned i = 0; i < p->n_points; i++) {
-		if (i)
-			text_write(out, ",", 1);
-		put_point(out, &p->points[i]);
-	}
-	text_printf(out, "]");
-	put_key(out, "valley");
-	text_printf(out, "{");
-	put_known(out, "floor_batch", p->valley.floor);
-	put_known(out, "enter_batch", p->valley.enter);
-	put_known(out, "exit_batch", p->valley.exit);
-	text_printf(out, "}}\n");
-	c_locale_leave(&locale);
-}
-
 /* ---- the table, 80 columns --------------------------------------------- */
 
 /* v in `width` columns after a blank, with three digits or more. */
@@ -174,16 +52,38 @@ static void write_head(struct text *t, const struct model_plan *p)
 	text_printf(t, "; %.0f GB/s, %.0f %s TFLOPS each\n", g->bw / 1e9,
 		    gpu_flops(g, a->compute) / 1e12,
 		    compute_type_name(compute_of(p)));
-	text_printf(t, "load     decode only, context of %.0f tokens%s\n",
+	text_printf(t, "load     decode only, context of %.0f tokens%s%s\n",
 		    p->in.context_tokens,
-		    p->in.context_tokens > 0 ? "" : ": no KV cache read");
+		    p->in.context_tokens > 0 ? "" : ": no KV cache read",
+		    a->kv_element_bytes > 0 && a->kv_element_bytes < 2
+			    ? ", KV cache in 8 bits or less"
+			    : "");
+}
+
+static void write_memory(struct text *t, const struct model_plan *p)
+{
+	const struct plan_memory *m = &p->memory;
+
+	text_printf(t, "memory   weights %.1f of %.0f GB per GPU",
+		    m->weight_bytes / 1e9, p->in.gpu->memory_bytes / 1e9);
+	if (!m->fits)
+		text_printf(t, ": they do not fit; take more GPUs\n");
+	else if (m->sequence_bytes > 0)
+		text_printf(t, "; room for %.4g such sequences\n", m->room);
+	else
+		text_printf(t, "\n");
 }
 
 /* Every number below is a formula's: say which assumptions are in it. */
 static void write_assumptions(struct text *t, const struct model_plan *p)
 {
 	text_printf(t, "modelled ");
-	if (is_uniform(p))
+	if (p->in.popularity)
+		text_printf(t,
+			    "tokens pick experts by the given popularity (%u "
+			    "layers),\n",
+			    p->in.popularity->layers);
+	else if (is_uniform(p))
 		text_printf(t, "uniform routing (real routing is skewed: fewer "
 			       "experts, a later exit),\n");
 	else
@@ -192,8 +92,7 @@ static void write_assumptions(struct text *t, const struct model_plan *p)
 	text_printf(t,
 		    "         ideal balance over the GPUs, %g of the data "
 		    "sheet's bandwidth and %g\n"
-		    "         of its FLOPS; no communication, no overhead; "
-		    "memory size not checked\n",
+		    "         of its FLOPS; no communication, no overhead\n",
 		    ECONOMICS_BW_ACHIEVED, ECONOMICS_FLOPS_ACHIEVED);
 }
 
@@ -236,6 +135,7 @@ void plan_write_table(struct text *out, const struct model_plan *p)
 
 	c_locale_enter(&locale);
 	write_head(out, p);
+	write_memory(out, p);
 	write_assumptions(out, p);
 	write_valley(out, p);
 	text_printf(out, "\n %7s %6s %5s %5s %5s %5s %5s %7s %7s %8s %7s\n",
@@ -253,5 +153,89 @@ void plan_write_table(struct text *out, const struct model_plan *p)
 		    "valley: s1 0.9 to 0.1%s\n",
 		    p->in.usd_per_gpu_hour > 0 ? ""
 					       : ";\n$/Mtok needs --gpu-price");
+	c_locale_leave(&locale);
+}
+
+/* ---- several side by side ---------------------------------------------- */
+
+static double eta_of(const struct plan_point *x)
+{
+	return x->shares.gain;
+}
+
+static double megabytes_of(const struct plan_point *x)
+{
+	return x->bytes_per_token / 1e6;
+}
+
+static double speed_of(const struct plan_point *x)
+{
+	return x->tokens_per_s;
+}
+
+static double cost_of(const struct plan_point *x)
+{
+	return x->usd_per_mtok;
+}
+
+static void write_legend(struct text *t, const struct model_plan *p,
+			 char letter)
+{
+	const struct plan_valley *v = &p->valley;
+	char line[160];
+
+	snprintf(line, sizeof(line), "%c  %.34s, %.18s, %.0f x %s", letter,
+		 p->in.arch.name[0] ? p->in.arch.name : p->in.arch.model_type,
+		 p->in.arch.quant, p->in.gpus, p->in.gpu->name);
+	text_json(t, line);
+	text_printf(t, "%s\n   ", p->memory.fits ? "" : " (too small)");
+	if (v->floor > 0)
+		text_printf(t,
+			    "valley from B = %.1f to %.1f, floor at "
+			    "%.1f; ",
+			    v->enter, v->exit, v->floor);
+	else
+		text_printf(t, "no valley; ");
+	text_printf(t, "weights %.4g of %.0f GB a GPU\n",
+		    p->memory.weight_bytes / 1e9,
+		    p->in.gpu->memory_bytes / 1e9);
+}
+
+static void write_block(struct text *t, const struct model_plan *const *plans,
+			unsigned n, const char *title,
+			double (*value)(const struct plan_point *))
+{
+	text_printf(t, "\n%-8s", title);
+	for (unsigned i = 0; i < n; i++)
+		text_printf(t, " %7c%c", ' ', 'A' + (int)i);
+	text_printf(t, "\n");
+	for (unsigned b = 0; b < plans[0]->n_points; b++) {
+		text_printf(t, "%8.0f", plans[0]->points[b].batch);
+		for (unsigned i = 0; i < n; i++)
+			cell(t, 8, value(&plans[i]->points[b]));
+		text_printf(t, "\n");
+	}
+}
+
+void plan_write_comparison(struct text *out,
+			   const struct model_plan *const *plans, unsigned n)
+{
+	struct c_locale locale;
+	bool priced = false;
+
+	c_locale_enter(&locale);
+	for (unsigned i = 0; i < n; i++) {
+		write_legend(out, plans[i], (char)('A' + i));
+		priced |= plans[i]->in.usd_per_gpu_hour > 0;
+	}
+	text_printf(out, "\n");
+	write_assumptions(out, plans[0]);
+	write_block(out, plans, n, "eta", eta_of);
+	write_block(out, plans, n, "MB/tok", megabytes_of);
+	write_block(out, plans, n, "tok/s", speed_of);
+	if (priced)
+		write_block(out, plans, n, "$/Mtok", cost_of);
+	text_printf(out, "\nLines: B tokens per step; eta: share of one more "
+			 "request that is free\n");
 	c_locale_leave(&locale);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""cli_plan.t - the valley on paper: numbers, the two formats, refusals.
+"""cli_plan.t - the valley on paper: numbers, formats, plots, refusals.
 
 The numbers are worked out here once more, from the model's shape in the
 answer and the GPU's data sheet.
@@ -8,7 +8,9 @@ import glob
 import json
 import math
 import os
+import shutil
 import subprocess
+import tempfile
 
 import tap
 from tap import check
@@ -26,17 +28,21 @@ POINT = ["batch", "active_experts", "coverage_ratio", "fragmentation_ratio",
          "single_row_ratio", "valley_index", "marginal_gain_ratio",
          "routed_bytes_per_step", "bytes_per_token", "step_seconds",
          "tokens_per_second", "cost_usd_per_million_tokens"]
+POPULARITY = os.path.join(ROOT, "tests", "data", "expert_popularity.csv")
+GPT_OSS = os.path.join(CONFIGS, "openai--gpt-oss-120b_config.json")
 BATCHES = [2 ** i for i in range(11)]
 
 
-def moetop(*args, stdout=subprocess.PIPE):
+def moetop(*args, stdout=subprocess.PIPE, **env):
     return subprocess.run([MOETOP, *args], stdout=stdout, text=True,
                           stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                          env={**os.environ, "COLUMNS": "80",
+                               "LC_ALL": "C.UTF-8", **env},
                           timeout=60, check=False)
 
 
-def plan(*args):
-    return moetop("plan", *args)
+def plan(*args, **env):
+    return moetop("plan", *args, **env)
 
 
 def answer(*args):
@@ -161,10 +167,128 @@ def table():
                     "--skew", "0.012345678").stdout
         check(f"the greatest numbers keep 80 columns, {gpus} GPUs",
               0 < max(map(len, wide.splitlines()), default=0) <= 80, wide)
-    none = plan("--model", QWEN, "--gpu", "H100", "--dtype", "fp4").stdout
+    none = plan("--model", QWEN, "--gpu", "H100", "--dtype", "fp4",
+                "--plot", "no").stdout
+    check("--plot no: the table alone", "eta: how free" not in none, none)
     check("without a price, what would give one", "--gpu-price" in none, none)
     check("how bytes follow from the type of the weights",
           "fp4: experts 0.5625, the rest 2 bytes each\n" in none, none)
+
+
+def popularity():
+    a = answer("--model", QWEN, "--gpu", "H100", "--batch", "1,16,128",
+               "--popularity", POPULARITY)
+    u = [p["active_experts"] for p in a["points"]]
+    check("--popularity: what the published popularity touches",
+          near(u[0], 8) and abs(u[1] - 64.12) < 0.006 and
+          abs(u[2] - 111.37) < 0.006 and
+          a["model"]["popularity_layers"] == 94 and
+          a["model"]["skew"] is None, a)
+    check("and its valley ends near 140, not at 57",
+          135 < a["valley"]["exit_batch"] < 145, a["valley"])
+    said = plan("--model", QWEN, "--gpu", "H100", "--popularity",
+                POPULARITY).stdout
+    check("the table says whose popularity", "popularity (94 layers)" in said,
+          said)
+    directory = tempfile.mkdtemp(prefix="moetop-plan-")
+    path = os.path.join(directory, "p.csv")
+    try:
+        for text, why in (("1,2,3\n", "line 1: 3 numbers, but the model has "
+                           "128 experts"),
+                          ("1," * 127 + "x\n", "line 1: 'x' is not"),
+                          ("0," * 127 + "0\n", "all chances are 0"),
+                          ("9," + "0," * 126 + "1\n", "expert 0 would be"),
+                          ("", "0 lines")):
+            with open(path, "w") as f:
+                f.write(text)
+            refused(2, why, "--model", QWEN, "--gpu", "H100", "--popularity",
+                    path)
+        refused(2, "numbers, but the model has 256",
+                "--model", QWEN, "--gpu", "H100", "--compare", DEEPSEEK,
+                "--popularity", POPULARITY)
+    finally:
+        shutil.rmtree(directory)
+    refused(1, "No such file", "--model", QWEN, "--gpu", "H100",
+            "--popularity", "/nonexistent")
+    refused(2, "give one of them", "--model", QWEN, "--gpu", "H100",
+            "--popularity", POPULARITY, "--skew", "1")
+
+
+def comparison():
+    args = ["--model", QWEN, "--gpu", "H100", "--gpu-price", "3", "--batch",
+            "1,16,256", "--compare", "@B200=6", "--compare",
+            GPT_OSS + "@H200", "--compare", GPT_OSS]
+    a = answer(*args)
+    alone = answer("--model", GPT_OSS, "--gpu", "H200", "--gpu-price", "3",
+                   "--batch", "1,16,256")
+    check("--compare: the first plan as ever, then one for each",
+          len(a["compare"]) == 3 and
+          [c["gpu"]["name"] for c in a["compare"]] ==
+          ["B200-HGX", "H200-SXM", "H100-SXM"] and
+          a["compare"][0]["gpu"]["usd_per_hour"] == 6 and
+          a["compare"][0]["model"] == a["model"], a)
+    check("each is what it is alone",
+          all(a["compare"][1][k] == alone[k] for k in
+              ("model", "gpu", "points", "valley")), (a, alone))
+    run = plan(*args)
+    lines = run.stdout.splitlines()
+    check("side by side, 80 columns, a letter each",
+          run.returncode == 0 and max(map(len, lines)) <= 80 and
+          [x[0] for x in lines if x[1:3] == "  " and x[0] in "ABCD"] ==
+          list("ABCD") and
+          any(x.split() == ["$/Mtok", "A", "B", "C", "D"] for x in lines),
+          run.stdout)
+    wide = plan("--model", QWEN, "--gpu", "RTXPRO6000-MaxQ", "--gpus", "4096",
+                "--gpu-price", "99999", *sum((["--compare", "@A100-80GB-PCIe"]
+                                              for _ in range(7)), []))
+    check("eight of them keep 80 columns",
+          max(map(len, wide.stdout.splitlines())) <= 80, wide.stdout)
+    good = ["--model", QWEN, "--gpu", "H100"]
+    refused(2, "--compare: 'abacus' is not known", *good, "--compare",
+            "@abacus")
+    refused(2, "is not a price", *good, "--compare", "@H200=much")
+    refused(2, "is not a price", *good, "--compare", "@H200=-1")
+    refused(1, "--compare: /nonexistent", *good, "--compare",
+            "/nonexistent@H200")
+    refused(1, "not a mixture of experts", *good, "--compare", DENSE)
+    refused(2, "given more than 7 times", *good,
+            *sum((["--compare", "@H200"] for _ in range(8)), []))
+
+
+def plots():
+    args = ["--model", DEEPSEEK, "--gpu", "H200", "--tp", "8", "--gpu-price",
+            "3"]
+    for columns in ("20", "40", "80", "133", "100000"):
+        text = plan(*args, COLUMNS=columns).stdout
+        drawn = text[text.index("\neta: how free"):].splitlines()
+        want = min(max(int(columns), 40), 200)
+        check(f"COLUMNS={columns}: charts of {want} columns",
+              max(map(len, drawn)) == want and
+              not any(x != x.rstrip() for x in drawn), text)
+    text = plan(*args).stdout
+    check("three charts, the valley under the first, its floor marked",
+          "\nMB read per token\n" in text and
+          "\n$ per million tokens\n" in text and
+          text.count("  valley  ") == 1 and text.count("\u25bc") == 1, text)
+    valley = [x for x in text.splitlines() if x.startswith("  valley  ")][0]
+    axis = [x for x in text.splitlines() if x.startswith("       B  1 ")][0]
+    column = axis.index(" 32 ") + 1, axis.index(" 64 ") + 1
+    check("and it lies between 32 and 64", column[0] < valley.index("\u25bc")
+          < column[1], (valley, axis))
+    for env, extra in (({"LC_ALL": "C"}, []), ({}, ["--ascii"])):
+        text = plan(*args, *extra, **env).stdout
+        check(f"ASCII {env or extra}: no other character, the same charts",
+              text.isascii() and text.count("\n  valley  ") == 1 and
+              "V" in text and "*" in text, text)
+    text = plan("--model", QWEN, "--gpu", "H100").stdout
+    check("without prices: tokens per second", "\ntokens per second\n" in text
+          and "$ per million" not in text, text)
+    one = plan("--model", QWEN, "--gpu", "H100", "--batch", "7")
+    check("one batch: a chart nevertheless", one.returncode == 0 and
+          "MB read per token" in one.stdout, one.stdout)
+    far = plan("--model", QWEN, "--gpu", "H100", "--batch", "4096,8192").stdout
+    check("a valley out of sight is said to be", "before these batches" in far,
+          far)
 
 
 def every_config():
@@ -200,8 +324,9 @@ def refusals():
     good = ["--model", QWEN, "--gpu", "H100"]
     refused(2, "no model named", "--gpu", "H100")
     refused(2, "no GPU named", "--model", QWEN)
-    refused(2, "H200-SXM, H200-NVL, GH200-96GB, B200-HGX, GB200, B300-HGX, "
-            "MI300X, GB10-Spark", "--model", QWEN, "--gpu", "abacus")
+    refused(2, "H200-SXM, H200-NVL, GH200-96GB, GH200-144GB, B200-HGX, GB200, "
+            "B300-HGX, GB300, GB10-Spark, MI300X, MI325X, MI350X, MI355X",
+            "--model", QWEN, "--gpu", "abacus")
     refused(1, "not a mixture of experts", "--model", DENSE, "--gpu", "H100")
     refused(1, "No such file", "--model", "/nonexistent", "--gpu", "H100")
     refused(1, "not a JSON object", "--model", __file__, "--gpu", "H100")
@@ -235,6 +360,9 @@ def outside():
 numbers()
 options()
 table()
+popularity()
+comparison()
+plots()
 every_config()
 refusals()
 outside()
