@@ -10,7 +10,6 @@ import json
 import os
 import re
 import select
-import signal
 import socket
 import subprocess
 import tempfile
@@ -26,6 +25,7 @@ SIM = os.path.join(O, "sim", "moetop-sim")
 LOAD = os.path.join(O, "sim", "moetop-load")
 MODEL = os.path.join(ROOT, "sim", "models", "qwen3-30b.json")
 TOOL = os.path.join(O, "tests", "e2e", "inject_tool")
+QUIET = os.path.join(O, "tests", "lib", "quiet_agent.so")
 RINGS = os.path.join(O, "tests", "e2e", "ring_cycles")
 ENV = dict(os.environ,
            MOETOP_NVML=os.path.join(O, "sim", "lib", "libnvidia-ml.so.1"))
@@ -125,8 +125,9 @@ class Census:
         for what in ("fds", "named", "threads"):
             a, b = getattr(self, what), getattr(later, what)
             for key in sorted(set(a) | set(b)):
-                if a[key] != b[key] and not any(x in key for x in ignore):
-                    out.append(f"{what}: {key}: {a[key]} -> {b[key]}")
+                text = f"{what}: {key}: {a[key]} -> {b[key]}"
+                if a[key] != b[key] and not any(x in text for x in ignore):
+                    out.append(text)
         return out
 
 
@@ -136,17 +137,25 @@ def has_ring(pid):
 
 # ---- attaching ---------------------------------------------------------------
 
-def inject(pid, image=AGENT, limit_s=10):
+def inject(pid, image=AGENT, *options, limit_s=10):
     """One injection; its report as a dictionary, `seconds` it took added."""
     start = time.monotonic()
-    run = subprocess.run([TOOL, str(pid), image], capture_output=True,
-                         text=True, timeout=limit_s, check=False)
+    run = subprocess.run([TOOL, image, str(pid), *options], text=True,
+                         capture_output=True, timeout=limit_s, check=False)
     try:
         report = json.loads(run.stdout.splitlines()[-1])
     except (IndexError, ValueError):
         report = {"refusal": "no report", "why": run.stdout + run.stderr}
     report["seconds"] = time.monotonic() - start
     report["rc"] = run.returncode
+    return report
+
+
+def probe(pid, *options):
+    """Inject the library that keeps nothing: that it made no ring is right."""
+    report = inject(pid, QUIET, *options)
+    if "could not make its ring" in report["why"]:
+        report["refusal"] = "ok"
     return report
 
 
@@ -184,7 +193,7 @@ class Pauses:
         return [r for r in self.reports if r["refusal"] != "ok"]
 
     def ms(self, p):
-        return percentile([r["pause_ns"] for r in self.good], p) / 1e6
+        return percentile([r["pause_us"] for r in self.good], p) / 1e3
 
     def __str__(self):
         calls = collections.Counter(r["call"] for r in self.good)
@@ -239,8 +248,8 @@ class Odd(Target):
 class Stress(Target):
     """The stress target; health() is what it counts itself."""
 
-    def __init__(self, seconds=600, **options):
-        super().__init__([program("stress_target"), str(seconds)], **options)
+    def __init__(self, seconds=3600, early=0):
+        super().__init__([program("stress_target"), str(seconds), str(early)])
 
     def health(self):
         self.p.stdin.write("\n")
@@ -257,6 +266,18 @@ class Stress(Target):
             return json.loads(line or "{}"), "does not end"
 
 
+class Wakes(Target):
+    """What the wake-ups of an injection take on this machine as it is now."""
+
+    def __init__(self):
+        super().__init__([program("stress_wakes")])
+
+    def limits(self):
+        """{"p50_us": ..., "p90_us": ..., "p99_us": ...} until now"""
+        self.p.stdin.close()
+        return json.loads(line_of(self.p.stdout) or "{}")
+
+
 class Sim(Target):
     """A simulated server that nobody has prepared."""
 
@@ -266,39 +287,50 @@ class Sim(Target):
         found = re.search(r"listening on .*:(\d+)", self.ready)
         self.port = int(found.group(1)) if found else 0
 
-    def load(self, users, seconds, tokens=40):
-        return Load(self.port, users, seconds, tokens)
+    def load(self, users):
+        return Load(self.port, users)
 
 
 class Load:
-    """moetop-load; done() tells what became of its requests."""
+    """Users of a simulated server, until done(), which tells what became of
+    their requests.  Two programs take turns, so that there are always users and
+    that each request is waited for."""
 
-    def __init__(self, port, users, seconds, tokens):
-        self.p = subprocess.Popen(
-            [LOAD, "--url", f"http://127.0.0.1:{port}", "--users", str(users),
-             "--output-tokens", str(tokens), "--duration", str(seconds),
-             "--drain", "60"], stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True)
+    SLICE_S = 4
 
-    def stop(self):
-        """Start no more requests."""
-        if self.p.poll() is None:
-            self.p.send_signal(signal.SIGTERM)
+    def __init__(self, port, users, tokens=40):
+        self.port, self.tokens = port, tokens
+        self.total = collections.Counter()
+        self.ending = False
+        self.lanes = [threading.Thread(target=self.lane, daemon=True,
+                                       args=(users // 2, self.SLICE_S + i))
+                      for i in range(2)]
+        for lane in self.lanes:
+            lane.start()
 
-    def done(self, limit_s=120):
-        try:
-            out, _ = self.p.communicate(timeout=limit_s)
-        except subprocess.TimeoutExpired:
-            self.p.kill()
-            return {"why": "the load does not end"}
-        return json.loads(out.splitlines()[-1]) if out else {}
+    def lane(self, users, seconds):
+        while not self.ending:
+            run = subprocess.run(
+                [LOAD, "--url", f"http://127.0.0.1:{self.port}", "--users",
+                 str(users), "--output-tokens", str(self.tokens), "--duration",
+                 str(seconds), "--drain", "60"], capture_output=True, text=True,
+                check=False)
+            try:
+                stats = json.loads(run.stdout.splitlines()[-1])
+            except (IndexError, ValueError):
+                self.total["failed"] += 1
+                return
+            self.total.update({k: stats[k] for k in (
+                "started", "completed", "failed", "dropped", "aborted")})
 
-    @staticmethod
-    def failed(stats):
-        """Requests that did not come to their end; None: nothing is known."""
-        if not stats.get("completed"):
-            return None
-        return stats["failed"] + stats["dropped"] + stats["aborted"]
+    def done(self, limit_s=90):
+        """(requests completed, requests that were not)"""
+        self.ending = True
+        for lane in self.lanes:
+            lane.join(limit_s)
+            self.total["failed"] += lane.is_alive()
+        return (self.total["completed"], self.total["failed"] +
+                self.total["dropped"] + self.total["aborted"])
 
 
 def free_port():

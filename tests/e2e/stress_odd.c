@@ -71,14 +71,25 @@ static void start(void *(*body)(void *), unsigned n, size_t stack)
 	pthread_attr_destroy(&attr);
 }
 
+static void on_alarm(int signal)
+{
+	(void)signal;
+	_exit(0);
+}
+
 /* Wait in poll, the only call of this thread, for the end of input. */
 static void until_end(void)
 {
 	struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
 	char line[64];
+	int n;
 
+	signal(SIGALRM, on_alarm);
+	alarm(LIFE_S);
 	ready();
-	while (poll(&in, 1, LIFE_S * 1000) > 0) {
+	while ((n = poll(&in, 1, -1)) > 0 || errno == EINTR) {
+		if (n < 0)
+			continue;
 		if (read(STDIN_FILENO, line, sizeof(line)) <= 0)
 			break;
 		raise(SIGTRAP);
@@ -192,8 +203,8 @@ static void kind_seccomp_mmap(void)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 
-	start(in_poll, 1, 0);
 	filter(code, 6);
+	start(in_poll, 1, 0);
 	until_end();
 }
 
@@ -222,12 +233,6 @@ static void *spin(void *arg)
 	for (;;)
 		turns = turns + 1;
 	return arg;
-}
-
-static void on_alarm(int signal)
-{
-	(void)signal;
-	_exit(0);
 }
 
 static void kind_busy(void)

@@ -1,13 +1,14 @@
 /*
  * stress_target.c - a process that does all that an injector could disturb
  *
- *	stress_target SECONDS
+ *	stress_target SECONDS [EARLY]
  *
  * 64 threads: allocation and trimming, dlopen, fork, pthread_create, epoll,
  * floating point that is computed twice, registers held over a system call,
  * every call in which a thread may be parked, and signals: 1000 a second by
  * sigqueue, two timers.  Half of the threads take the signals; the others are
- * deaf, and no call of theirs may ever end early.
+ * deaf, and no call of theirs may ever end early: at most EARLY may (0), by
+ * EINTR, where an injector is killed in the middle of its work.
  *
  * "ready" on standard output, then one JSON object for each line of standard
  * input, and one at the end: after SECONDS, or when standard input ends.  Exit
@@ -39,6 +40,7 @@
 #include "tests/e2e/stress_worker.h"
 
 #define TIMER_NS 5000000
+#define ALTSTACK_BYTES 16384
 #define SIG_QUEUED (SIGRTMIN + 3)
 #define SIG_TIMER (SIGRTMIN + 4)
 #define SIG_NEVER (SIGRTMIN + 5)
@@ -311,7 +313,7 @@ static void turn_send(struct worker *w)
 		next.tv_sec++;
 	}
 	if (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL))
-		wrong("clock_nanosleep", -1, errno);
+		atomic_fetch_add(&count.early, 1);
 	if (send_one(w, value))
 		return;
 	atomic_fetch_add(&count.sent_sum, (uint64_t)value);
@@ -379,8 +381,13 @@ static void *work(void *arg)
 	sigset_t all;
 
 	self = w;
+	w->altstack.ss_size = ALTSTACK_BYTES;
+	w->altstack.ss_sp = malloc(ALTSTACK_BYTES);
 	sigfillset(&all);
 	pthread_sigmask(w->deaf ? SIG_BLOCK : SIG_UNBLOCK, &all, NULL);
+	pthread_sigmask(SIG_BLOCK, NULL, &w->mask);
+	if (!w->altstack.ss_sp || sigaltstack(&w->altstack, NULL))
+		wrong("sigaltstack", -1, errno);
 	while (!atomic_load(&stop)) {
 		w->kind->turn(w);
 		atomic_fetch_add(&w->turns, 1);
@@ -392,8 +399,13 @@ static void *work(void *arg)
 	return NULL;
 }
 
+/* They inherit a full mask: no handler may run before they are set up. */
 static void start_workers(void)
 {
+	sigset_t all, old;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
 	for (size_t k = 0; k < KINDS; k++)
 		for (unsigned i = 0; i < kinds[k].count; i++) {
 			struct worker *w = &workers[worker_count++];
@@ -408,6 +420,7 @@ static void start_workers(void)
 			fprintf(stderr, "stress_target: no thread %u\n", i);
 			exit(2);
 		}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 /* Longest time that one thread has not come round. */
@@ -480,6 +493,7 @@ static void print_counters(uint64_t start_ns, bool last)
 	say("foreign", atomic_load(&count.foreign));
 	say("stuck", atomic_load(&count.stuck));
 	say("eintr", atomic_load(&count.eintr));
+	say("early", atomic_load(&count.early));
 	say("handled", atomic_load(&count.handled));
 	say("handled_sum", atomic_load(&count.handled_sum));
 	say("sent", atomic_load(&count.sent));
@@ -515,9 +529,11 @@ static void converse(uint64_t start_ns, uint64_t end_ns)
 	}
 }
 
-static bool all_well(void)
+static bool all_well(uint64_t early)
 {
-	return !atomic_load(&count.wrong) && !atomic_load(&count.registers) &&
+	return !atomic_load(&count.wrong) &&
+	       atomic_load(&count.early) <= early &&
+	       !atomic_load(&count.registers) &&
 	       !atomic_load(&count.arithmetic) &&
 	       !atomic_load(&count.fork_hung) && !atomic_load(&count.foreign) &&
 	       !atomic_load(&count.stuck) &&
@@ -528,12 +544,13 @@ static bool all_well(void)
 int main(int argc, char **argv)
 {
 	static struct worker here; /* what the handler finds in this thread */
-	uint64_t start_ns = now_ns(), seconds;
+	uint64_t start_ns = now_ns(), seconds, early;
 	timer_t timer;
 
-	seconds = argc == 2 ? strtoull(argv[1], NULL, 10) : 0;
+	seconds = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
+	early = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
 	if (!seconds || seconds > 36000) {
-		fprintf(stderr, "usage: stress_target SECONDS\n");
+		fprintf(stderr, "usage: stress_target SECONDS [EARLY]\n");
 		return 2;
 	}
 	self = &here;
@@ -545,5 +562,5 @@ int main(int argc, char **argv)
 	stop_workers();
 	stop_timer(timer);
 	print_counters(start_ns, true);
-	return all_well() ? 0 : 1;
+	return all_well(early) ? 0 : 1;
 }

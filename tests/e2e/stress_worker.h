@@ -36,6 +36,8 @@ struct worker {
 	_Atomic uint64_t turns;
 	void *piece[PIECES];
 	int fd[2];
+	sigset_t mask; /* what it has set, and must find */
+	stack_t altstack;
 };
 
 static struct worker workers[THREADS_MAX];
@@ -44,7 +46,7 @@ static _Thread_local struct worker *self; /* NULL: not a thread of ours */
 static _Atomic bool stop;
 
 static struct {
-	_Atomic uint64_t wrong, registers, arithmetic, eintr, fork_hung;
+	_Atomic uint64_t wrong, registers, arithmetic, eintr, early, fork_hung;
 	_Atomic uint64_t sent, sent_sum, handled, handled_sum;
 	_Atomic uint64_t foreign, timer, alarms, late_ms, stuck;
 } count;
@@ -96,6 +98,24 @@ static bool may_be_interrupted(struct worker *w, const char *what)
 	       !strcmp(what, "accept") || !strcmp(what, "sigtimedwait");
 }
 
+/* Its signal mask and its alternate stack are what it has set itself. */
+static void check_thread(struct worker *w, const char *what)
+{
+	sigset_t mask;
+	stack_t altstack;
+
+	pthread_sigmask(SIG_BLOCK, NULL, &mask);
+	for (int i = 1; i < SIGRTMAX; i++)
+		if (sigismember(&mask, i) != sigismember(&w->mask, i)) {
+			wrong(what, -i, -2);
+			break;
+		}
+	sigaltstack(NULL, &altstack);
+	if (altstack.ss_sp != w->altstack.ss_sp ||
+	    altstack.ss_size != w->altstack.ss_size)
+		wrong(what, (long)altstack.ss_size, -3);
+}
+
 /* A call that began at start_ns and should take us and then fail with want
  * (0: return 0). */
 static void ended(struct worker *w, const char *what, long ret, int want,
@@ -104,8 +124,11 @@ static void ended(struct worker *w, const char *what, long ret, int want,
 	int err = ret < 0 ? errno : 0;
 	uint64_t took_ns = now_ns() - start_ns;
 
-	if (err == EINTR && may_be_interrupted(w, what)) {
-		atomic_fetch_add(&count.eintr, 1);
+	check_thread(w, what);
+	if (err == EINTR) {
+		atomic_fetch_add(may_be_interrupted(w, what) ? &count.eintr
+							     : &count.early,
+				 1);
 		return;
 	}
 	if (err != want || ret > 0)

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""inject_calls.t - a system call that an injection has stopped
+
+One process for each call, with one thread that is in it for 1.5 s.  A third of
+the way in it is injected.  What the call returns, and when, must be what it
+returns without us.  The calls that Linux never restarts after a stop (signal(7))
+may return EINTR instead, but then only when no other thread could be borrowed.
+"""
+import errno
+import json
+import subprocess
+import threading
+import time
+
+import attach_cycles as A
+import tap
+from tap import check
+
+MS = 1500
+LATE_MS = 120
+# accept and recv count their timeout in ticks of the kernel, and one more
+RETURNS = {"poll_forever": (1, 0), "epoll_forever": (1, 0), "read": (1, 0),
+           "futex": (-1, errno.ETIMEDOUT), "accept": (-1, errno.EAGAIN),
+           "recv": (-1, errno.EAGAIN), "sigtimedwait": (-1, errno.EAGAIN)}
+NEVER_RESTARTED = ("epoll", "accept", "recv", "sigtimedwait")
+NEVER_BORROWED = ("read", "futex")
+
+
+class Call(A.Target):
+    def __init__(self, name):
+        super().__init__([A.program("stress_calls"), name, str(MS)])
+        self.name, self.started = name, time.monotonic()
+        self.reports = []
+
+    def inject(self, delay_s):
+        time.sleep(max(0, self.started + delay_s - time.monotonic()))
+        self.reports.append(A.inject(self.pid))
+
+    def sleep_again(self):
+        """Send the agent to sleep and wake it: without any stop."""
+        self.cycles = A.reattach(self.pid, 3)
+
+    def result(self):
+        line = A.line_of(self.p.stdout, 10)
+        return json.loads(line or "{}")
+
+
+def run(names):
+    """Each in the middle of its call at the same time: {name: Call}."""
+    calls = [Call(n) for n in names]
+    threads = [threading.Thread(target=c.inject, args=(MS * .0003 + i * .03,))
+               for i, c in enumerate(calls)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    return calls
+
+
+def judge(call):
+    report, name = call.reports[0], call.name
+    if name in NEVER_BORROWED:
+        check(f"{name}: may hold a lock; never borrowed",
+              report["refusal"] == "busy", report)
+    else:
+        check(f"{name}: borrowed", report["refusal"] == "ok", report)
+    got, want = call.result(), RETURNS.get(name, (0, 0))
+    value = (got.get("ret"), got.get("errno"))
+    in_time = MS - 2 <= got.get("ms", 0) <= MS + LATE_MS
+    if name in NEVER_RESTARTED and value == (-1, errno.EINTR):
+        print(f"# {name}: -1 EINTR after {got['ms']} ms")
+        check(f"{name}: EINTR, as after any stop", got["ms"] < MS)
+    else:
+        check(f"{name}: returns {want} at its time", value == want and in_time,
+              got)
+
+
+def single():
+    names = subprocess.run([A.program("stress_calls"), "list"], text=True,
+                           capture_output=True, check=True).stdout.split()
+    for call in run(names):
+        with call:
+            judge(call)
+
+
+def second_time():
+    """restart_syscall hides the call: it must be recognised, and kept again."""
+    for name in ("poll", "nanosleep", "select"):
+        with Call(name) as call:
+            call.inject(.3)
+            report = A.probe(call.pid)
+            got = call.result()
+            check(f"{name}: a second stop leaves it as it was",
+                  (got["ret"], got["errno"]) == (0, 0) and
+                  MS - 2 <= got["ms"] <= MS + LATE_MS,
+                  (call.reports, report, got))
+
+
+def all_at_once():
+    """Where there is a choice, no call is taken that does not restart."""
+    with Call("all") as call:
+        call.inject(.4)
+        report = call.reports[0]
+        check("a process with one thread in each call", report["refusal"] ==
+              "ok", report)
+        wrong = []
+        for _ in range(14):
+            got = call.result()
+            name = got.get("call")
+            want = RETURNS.get(name, (0, 0))
+            if ((got.get("ret"), got.get("errno")) != want or
+                    not MS - 2 <= got["ms"] <= MS + LATE_MS):
+                wrong.append(got)
+        check("all 14 calls return what they do without us, at their time",
+              not wrong, (wrong, report))
+
+
+single()
+all_at_once()
+tap.end()
