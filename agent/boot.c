@@ -21,10 +21,11 @@
 #define RTLD_NOW_LOCAL 2
 #define CREATE_DETACHED 1 /* PTHREAD_CREATE_DETACHED */
 #define ATTR_WORDS 16     /* pthread_attr_t and some more */
-/* The injector usually takes the thread back within these. */
-#define SPINS 64
+/* Turns without sleep in which the injector usually takes the thread back.  It
+ * does not yield: it would have to queue up again. */
+#define SPINS 1000
 /* Without a new thread nobody can wake the borrowed one. */
-#define SPINS_ALONE 20000
+#define YIELDS_ALONE 20000
 #define TAKEN_WAIT_MS 250
 #define GO_WAIT_MS 5000
 #define MS_NS 1000000
@@ -85,22 +86,23 @@ BOOT static void boot_borrowed(long fd, long offset, long bytes)
 	struct boot_control *c;
 	long at = boot_call(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE,
 			    MAP_SHARED, fd, offset);
-	int spins = SPINS;
+	int turns;
 
 	if ((unsigned long)at > -4096ul)
 		return;
 	c = (struct boot_control *)at;
 	c->mapped = (uint64_t)at;
 	c->create_error = create(c);
-	if (c->create_error)
-		spins = SPINS_ALONE;
 	set(&c->made, c->create_error ? BOOT_NOT_MADE : BOOT_MADE);
-	while (spins-- && !atomic_load(&c->release))
-		boot_call(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+	for (turns = 0; turns < SPINS && !atomic_load(&c->release); turns++)
+		boot_relax();
 	/* untimed: a timed wait would lose what is left of the call that this
 	 * thread was taken out of */
 	while (!c->create_error && !atomic_load(&c->release))
 		boot_call(SYS_futex, (long)&c->release, FUTEX_WAIT, 0, 0, 0, 0);
+	for (turns = 0; turns < YIELDS_ALONE && !atomic_load(&c->release);
+	     turns++)
+		boot_call(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
 	atomic_store(&c->left, 1);
 }
 

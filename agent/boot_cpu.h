@@ -65,6 +65,11 @@ struct boot_leave {
 /* clang-format on */
 
 #if defined(__x86_64__)
+static inline void boot_relax(void)
+{
+	__asm__ volatile("pause");
+}
+
 static inline long boot_call(long nr, long a, long b, long c, long d, long e,
 			     long f)
 {
@@ -81,6 +86,11 @@ static inline long boot_call(long nr, long a, long b, long c, long d, long e,
 	return ret;
 }
 #elif defined(__aarch64__)
+static inline void boot_relax(void)
+{
+	__asm__ volatile("yield");
+}
+
 static inline long boot_call(long nr, long a, long b, long c, long d, long e,
 			     long f)
 {

@@ -26,11 +26,10 @@
 
 #define STOP_WAIT_NS 50000000ull   /* parked threads stop at once */
 #define CALL_WAIT_NS 1000000000ull /* they may wait for a processor */
-#define MADE_WAIT_NS 250000000ull
+#define MADE_WAIT_NS 2000000000ull /* another thread may hold a lock */
 #define MADE_SLICE_NS 500000
 #define MADE_SPIN_NS 100000u
-#define NAME_BELOW 512u   /* the memfd's name, so far below the frame */
-#define STACK_ROOM 16384u /* that must be there below the frame */
+#define NAME_BYTES 64u /* of the memfd, just below the frame */
 #define THREAD_STACK_BYTES ((uint64_t)1 << 20)
 
 struct lease {
@@ -45,8 +44,9 @@ struct lease {
 	uint64_t begin_ns;
 	uint64_t code; /* of the boot code in the target, 0 none */
 	bool masked;
+	uint8_t around[12]; /* of the code, from 8 before where it is to be */
 	struct cpu_saved step;
-	uint8_t frame[CPU_FRAME_MAX];
+	uint8_t frame[NAME_BYTES + CPU_FRAME_MAX];
 };
 
 /* ---- small things ------------------------------------------------------- */
@@ -165,16 +165,12 @@ static void retreat(struct lease *l)
 /* Is the thread where it was seen, in a call that can go on later? */
 static bool is_as_chosen(const struct lease *l)
 {
-	const struct inject_target *t = l->b->target;
-	uint64_t pc = cpu_pc(&l->saved.regs);
-	bool ours = false;
-	uint8_t around[8];
-	pid_t pid = t->pid;
+	uint64_t back = l->choice->at.pc - cpu_pc(&l->saved.regs);
 
-	for (unsigned i = 0; i < t->n_code; i++)
-		ours |= pc >= t->code[i].start && pc < t->code[i].end;
-	return ours && symbols_read_process(&pid, pc - 4, around, 8) &&
-	       cpu_is_parked(&l->saved.regs, around, l->choice->at.call);
+	/* some machines show the place of the call, some the one behind it */
+	return back <= 4 && cpu_sp(&l->saved.regs) == l->choice->at.sp &&
+	       cpu_is_parked(&l->saved.regs, l->around + 4 - back,
+			     l->choice->at.call);
 }
 
 /* How the frame resumes the call, should the tracer die. */
@@ -193,23 +189,19 @@ static enum cpu_resume resume_alone(const struct lease *l)
 
 static bool lay_frame(struct lease *l)
 {
-	static const char name[] = BOOT_NAME;
 	const struct inject_target *t = l->b->target;
 	struct cpu_regs wake = l->saved.regs;
-	uint64_t below;
-	uint8_t byte;
-	pid_t pid = t->pid;
+	uint8_t *frame = l->frame + NAME_BYTES;
 
 	cpu_resume(&wake, resume_alone(l));
-	if (cpu_build_frame(&l->saved, &wake, l->sigmask, &t->gadgets, l->frame,
+	if (cpu_build_frame(&l->saved, &wake, l->sigmask, &t->gadgets, frame,
 			    &l->home))
 		return false;
 	l->place = l->home;
-	below = l->home.address - STACK_ROOM;
-	return symbols_read_process(&pid, below, &byte, 1) &&
-	       write_target(l, l->home.address, l->frame, l->home.bytes) &&
-	       write_target(l, l->home.address - NAME_BELOW, name,
-			    sizeof(name));
+	memset(l->frame, 0, NAME_BYTES);
+	snprintf((char *)l->frame, NAME_BYTES, "%s", BOOT_NAME);
+	return write_target(l, l->home.address - NAME_BYTES, l->frame,
+			    NAME_BYTES + l->home.bytes);
 }
 
 /*
@@ -232,8 +224,13 @@ static void undo_by(struct lease *l, long number, const uint64_t args[6])
 static enum borrow_end take(struct lease *l)
 {
 	uint64_t deadline_ns = earlier(l, STOP_WAIT_NS);
-	int err = stop_seize(&l->stop, l->choice->tid);
+	pid_t pid = l->b->target->pid;
+	int err;
 
+	if (!symbols_read_process(&pid, l->choice->at.pc - 8, l->around,
+				  sizeof(l->around)))
+		return BORROW_AGAIN;
+	err = stop_seize(&l->stop, l->choice->tid);
 	if (err == -ESRCH)
 		return BORROW_AGAIN;
 	if (err) {
@@ -380,7 +377,7 @@ static int fill_memfd(struct lease *l)
 
 static enum borrow_end make_memfd(struct lease *l)
 {
-	const uint64_t args[6] = { l->place.address - NAME_BELOW,
+	const uint64_t args[6] = { l->home.address - NAME_BYTES,
 				   MFD_CLOEXEC | MFD_ALLOW_SEALING };
 	static const enum inject_moment moments[3] = { MOMENT_MEMFD_SET,
 						       MOMENT_MEMFD_ENTERED,
