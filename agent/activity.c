@@ -77,31 +77,6 @@ static void time_step(const struct launch_entry *l, struct exec_info *info)
 	agent.last_exec = l->exec;
 }
 
-static void take_graph(const struct launch_entry *l)
-{
-	struct graph_exec *e = graph_exec_at(agent.map, l->exec);
-	struct exec_info *info = &agent.exec[l->exec];
-	uint32_t anchors;
-
-	agent.totals.launches++;
-	learn_exec(l->exec, e, info);
-	anchors = atomic_load(&e->anchors);
-	if (!anchors)
-		anchors = reduce_graph_anchors(agent.reduce, info->id);
-	if (!anchors)
-		return;
-	time_step(l, info);
-	if (anchors != agent.moe_layers)
-		return;
-	agent.graphs_used = true;
-	agent.tick.decode_steps++;
-	agent.tick.padded_tokens += atomic_load(&e->rows);
-	agent.totals.steps++;
-	agent.totals.padded += atomic_load(&e->rows);
-}
-
-/* ---- eager work ------------------------------------------------------------ */
-
 /* Whole eager steps, as the host launches them. */
 static void count_eager(uint64_t time_ns, uint64_t steps, uint64_t rows)
 {
@@ -120,26 +95,65 @@ static void count_eager(uint64_t time_ns, uint64_t steps, uint64_t rows)
 	last_ns = time_ns;
 }
 
+/* A step, whole, in pieces or eager: as many anchors as the model has layers. */
+static void take_anchors(uint64_t time_ns, uint32_t anchors, uint64_t rows)
+{
+	uint64_t steps;
+
+	agent.eager_anchors += anchors;
+	agent.eager_rows += rows;
+	if (!agent.moe_layers || agent.eager_anchors < agent.moe_layers)
+		return;
+	steps = agent.eager_anchors / agent.moe_layers;
+	count_eager(time_ns, steps, agent.eager_rows / agent.moe_layers);
+	agent.eager_anchors %= agent.moe_layers;
+	agent.eager_rows = 0;
+}
+
+static void take_graph(const struct launch_entry *l)
+{
+	struct graph_exec *e = graph_exec_at(agent.map, l->exec);
+	struct exec_info *info = &agent.exec[l->exec];
+	uint32_t anchors;
+
+	agent.totals.launches++;
+	learn_exec(l->exec, e, info);
+	anchors = atomic_load(&e->anchors);
+	if (!anchors)
+		anchors = reduce_graph_anchors(agent.reduce, info->id);
+	if (!anchors)
+		return;
+	time_step(l, info);
+	if (anchors < agent.moe_layers)
+		take_anchors(l->time_ns, anchors,
+			     (uint64_t)anchors * atomic_load(&e->rows));
+	if (anchors != agent.moe_layers)
+		return;
+	/* What a draft model left over is no part of the next step. */
+	agent.eager_anchors = agent.eager_rows = 0;
+	agent.graphs_used = true;
+	agent.tick.decode_steps++;
+	agent.tick.padded_tokens += atomic_load(&e->rows);
+	agent.totals.steps++;
+	agent.totals.padded += atomic_load(&e->rows);
+}
+
+/* ---- eager work ------------------------------------------------------------ */
+
 static void take_routing(const struct launch_entry *l)
 {
 	struct moe_launch m;
-	uint64_t steps;
+	uint64_t rows = 0;
 
 	agent.totals.launches++;
 	agent.last_exec = UINT32_MAX;
 	last_routing = l->launch.correlation % EAGER_SLOTS;
 	eager[last_routing] = (struct eager){ .launch = l->launch };
 	if (launch_read(agent.functions, &l->launch, NULL, &m) == 0) {
-		agent.eager_rows += m.rows;
+		rows = m.rows;
 		targets_note(&m);
 	}
-	agent.eager_anchors++;
-	if (!agent.moe_layers || agent.eager_anchors < agent.moe_layers)
-		return;
-	steps = agent.eager_anchors / agent.moe_layers;
-	count_eager(l->time_ns, steps, agent.eager_rows / agent.moe_layers);
-	agent.eager_anchors %= agent.moe_layers;
-	agent.eager_rows = 0;
+	take_anchors(l->time_ns, 1, rows);
 }
 
 static void take_align(const struct launch_entry *l)

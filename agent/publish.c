@@ -124,6 +124,24 @@ static void put_layer(uint32_t number, unsigned phase, unsigned layer,
 	}
 }
 
+static void put_phase(uint32_t number, unsigned phase,
+		      const struct reduce_result *w)
+{
+	struct record r = { 0 };
+
+	r.steps = (struct rec_steps){
+		.window = number,
+		.phase = (uint16_t)phase,
+		.steps = w->phase_steps[phase],
+		.kernels = w->kernels[phase],
+		.launches = w->launches[phase],
+		.span_ns = w->span_ns[phase],
+		.busy_ns = w->busy_ns[phase],
+		.step_ns = w->step_ns[phase],
+	};
+	put(&r, REC_STEPS);
+}
+
 static void put_experts(uint32_t number, unsigned phase, unsigned layer,
 			const uint32_t *rows, uint32_t experts)
 {
@@ -231,6 +249,10 @@ static void put_window(uint32_t number, uint64_t start_ns, uint64_t end_ns,
 		.cells_lost = rows ? rows->lost : 0,
 		.bad_steps = w->bad_steps + w->lost,
 		.kernels = kernels,
+		.draft_layers = w->draft_layers,
+		.bad_kernels = w->bad_kernels,
+		.edge_kernels = w->edge_kernels,
+		.edge_steps = w->edge_steps,
 	};
 	memcpy(r.window.phase_steps, w->phase_steps, sizeof(w->phase_steps));
 	memcpy(r.window.step_ns, w->step_ns, sizeof(w->step_ns));
@@ -245,6 +267,8 @@ void publish_window(uint32_t number, uint64_t start_ns, uint64_t end_ns,
 		    const struct rows_result *rows)
 {
 	for (unsigned phase = 0; phase < PHASES; phase++) {
+		if (w->phase_steps[phase])
+			put_phase(number, phase, w);
 		for (unsigned l = 0; l <= LAYERS_MAX; l++)
 			if (w->phase_steps[phase])
 				put_layer(number, phase, l, w);

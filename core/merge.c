@@ -121,6 +121,10 @@ static void add_window(struct sample_window *to,
 		to->steps[p] += from->steps[p];
 		to->step_ns[p] += from->step_ns[p];
 		to->tokens[p] += from->tokens[p];
+		to->kernels_run[p] += from->kernels_run[p];
+		to->launches[p] += from->launches[p];
+		to->span_ns[p] += from->span_ns[p];
+		to->phase_busy_ns[p] += from->phase_busy_ns[p];
 	}
 	for (unsigned g = 0; g < SAMPLE_GROUPS; g++)
 		to->group_ns[g] += from->group_ns[g];
@@ -220,6 +224,10 @@ void merge_mean(struct sample_window *w, unsigned n)
 		w->steps[p] *= by;
 		w->step_ns[p] *= by;
 		w->tokens[p] *= by;
+		w->kernels_run[p] *= by;
+		w->launches[p] *= by;
+		w->span_ns[p] *= by;
+		w->phase_busy_ns[p] *= by;
 	}
 	for (unsigned g = 0; g < SAMPLE_GROUPS; g++)
 		w->group_ns[g] *= by;
@@ -326,6 +334,18 @@ static int take_rows(struct merge *m, const struct rec_rows *r)
 	grow(&m->part, r->layer + 1u);
 	add_rows(&m->part.rows, &rows);
 	add_rows(&m->part.layers[r->layer].rows, &rows);
+	return 0;
+}
+
+static int take_steps(struct merge *m, const struct rec_steps *r)
+{
+	if (!r->window || r->phase >= PHASES || r->busy_ns > r->span_ns)
+		return -EBADMSG;
+	open_part(m, r->window);
+	m->part.kernels_run[r->phase] = (double)r->kernels;
+	m->part.launches[r->phase] = (double)r->launches;
+	m->part.span_ns[r->phase] = (double)r->span_ns;
+	m->part.phase_busy_ns[r->phase] = (double)r->busy_ns;
 	return 0;
 }
 
@@ -481,6 +501,8 @@ static int take(struct merge *m, const struct record *r)
 		return take_text(m, &r->text);
 	case REC_HIST:
 		return take_hist(m, &r->hist);
+	case REC_STEPS:
+		return take_steps(m, &r->steps);
 	default:
 		return -EBADMSG;
 	}

@@ -57,7 +57,7 @@ void reduce_begin(struct reduce *r)
 {
 	r->n = 0;
 	r->replays = r->segments = r->stretches = r->bounds = 0;
-	r->layers = r->inner_lead = 0;
+	r->layers = r->draft = r->inner_lead = 0;
 	memset(r->replay_slot, 0, sizeof(r->replay_slot));
 	memset(r->stat, 0, sizeof(r->stat));
 	memset(&r->result, 0, offsetof(struct reduce_result, step));
@@ -130,26 +130,62 @@ static void sort_events(struct reduce *r)
 
 /* ---- the whole ------------------------------------------------------------ */
 
-bool anchor_step(struct anchor_state *s, unsigned klass)
+/* An expert GEMM confirms what may have opened its layer. */
+static uint32_t confirm(struct anchor_state *s, uint32_t i)
+{
+	uint32_t opens = NO_EVENT;
+
+	if (s->candidate)
+		opens = s->candidate - 1;
+	else if (!s->last && s->outside)
+		opens = i;
+	s->candidate = 0;
+	s->experts = true;
+	s->outside = false;
+	return opens;
+}
+
+/* Kernels that open no layer by themselves. */
+static uint32_t plain_step(struct anchor_state *s, unsigned klass, uint32_t i)
+{
+	s->adjacent = false;
+	if (is_expert_gemm(klass))
+		return confirm(s, i);
+	if (is_outside(klass)) {
+		s->outside = true;
+		/* Not the top-k that it was taken for. */
+		if (kernel_class_group(klass) == GROUP_ATTENTION)
+			s->candidate = 0;
+	} else if (!s->candidate && !s->last && s->outside &&
+		   kernel_class_group(klass) == GROUP_ROUTE &&
+		   kernel_class_closes(klass)) {
+		s->candidate = i + 1;
+	}
+	return NO_EVENT;
+}
+
+uint32_t anchor_step(struct anchor_state *s, unsigned klass, uint32_t i)
 {
 	bool opens;
 
-	if (!kernel_class_is_anchor(klass)) {
-		s->adjacent = false;
-		if (kernel_class_group(klass) == GROUP_EXPERT &&
-		    klass != CLASS_ACT_MOE)
-			s->experts = true;
-		return false;
+	if (klass == CLASS_TOPK_TORCH) {
+		if (!s->candidate && (!s->last || s->experts))
+			s->candidate = i + 1;
+		return NO_EVENT;
 	}
+	if (!kernel_class_is_anchor(klass))
+		return plain_step(s, klass, i);
 	/* Two routing kernels of one layer differ, or are a TRT-LLM group. */
 	opens = !s->last || s->experts ||
 		(klass == s->last &&
 		 !(klass == CLASS_ROUTE_TRTLLM && s->adjacent));
 	s->last = (uint8_t)klass;
 	s->adjacent = true;
-	if (opens)
-		s->experts = false;
-	return opens;
+	s->candidate = 0;
+	if (!opens)
+		return NO_EVENT;
+	s->experts = false;
+	return i;
 }
 
 static uint32_t choose_layers(struct reduce *r, const struct reduce_params *p)
@@ -179,9 +215,12 @@ const struct reduce_result *reduce_end(struct reduce *r,
 		r->layers = choose_layers(r, p);
 	}
 	r->result.layers = r->layers;
+	r->result.edge_kernels = (uint32_t)r->n;
 	if (r->layers) {
+		reduce_find_draft(r);
 		reduce_find_bounds(r);
 		reduce_sum_steps(r, p);
 	}
+	r->result.draft_layers = r->draft;
 	return &r->result;
 }

@@ -14,7 +14,14 @@
  * Only whole steps count: a step counts if the next one begins in the window.
  * A step of another number of anchors, or a replay with fewer kernels than the
  * same graph had before, is left out and counted in bad_steps, unless it is cut
- * by the window's edge.
+ * by the window's edge.  Every record is in a counted step, in a bad one, or at
+ * an edge:
+ *
+ *	records = kernels[] + bad_kernels + edge_kernels
+ *
+ * A draft model (multi-token prediction) that runs after each replay, in graphs
+ * of its own or eager, has its anchors apart: draft_layers.  Where its layers
+ * are in the same graph they cannot be told from the main ones here.
  *
  * Step time is start to next start when the next step begins within three times
  * this step's own span; otherwise the server had nothing to do, and the step
@@ -74,15 +81,24 @@ struct reduce_sum {
 struct reduce_result {
 	uint32_t phase_steps[PHASES];
 	uint64_t step_ns[PHASES], busy_ns[PHASES], tokens[PHASES];
-	uint32_t layers; /* anchors of one step; 0 none seen */
+	uint64_t span_ns[PHASES];  /* first start to last end, of each step */
+	uint64_t kernels[PHASES];  /* records in these steps: calls of sum[] */
+	uint64_t launches[PHASES]; /* by the host: eager kernels and replays */
+	uint32_t layers;           /* anchors of one step; 0 none seen */
+	uint32_t draft_layers;     /* anchors of a draft model after these */
 	uint32_t bad_steps;
+	uint32_t bad_kernels; /* records in bad steps */
+	/* Before the first whole step and after the last; all records of a
+	 * window without one. */
+	uint32_t edge_kernels, edge_steps;
 	uint32_t lost; /* steps and cells beyond STEPS_MAX, CELLS_MAX */
 	uint32_t steps, cells;
 	uint64_t step_hist_ns;            /* sum of the values in step_hist */
 	uint32_t step_hist[HIST_BUCKETS]; /* decode step times */
 	struct reduce_step step[STEPS_MAX];
 	struct reduce_cell cell[CELLS_MAX];
-	/* Index LAYERS_MAX is LAYER_NONE, with part PART_BLOCK. */
+	/* Draft layers follow the main ones.  Index LAYERS_MAX is LAYER_NONE,
+	 * with part PART_BLOCK. */
 	struct reduce_sum sum[PHASES][LAYERS_MAX + 1][2][CLASSES];
 };
 

@@ -1,171 +1,16 @@
-#include <string.h>
-
 #include "cupti/reduce_parts.h"
 
-#define NO_REPLAY UINT32_MAX
 #define ANY_NAME UINT32_MAX
 #define FIRST_VOTES_LEAST 3u
 #define MARK_HITS 4u /* to one miss */
-#define PERIODS_MAX 16u
-#define PERIOD_MATCH 0.9    /* of stretches that must repeat, to believe it */
-#define DRAFT_LAYERS_MAX 8u /* anchors of a speculative decoder's own layers */
 
-/* ---- stretches ----------------------------------------------------------- */
-
-static void open_segment(struct reduce *r, uint32_t begin, bool after_replay)
+/* Anchors from step to step. */
+static uint32_t period(const struct reduce *r)
 {
-	r->segment[r->segments] = (struct segment){
-		.first_stretch = r->stretches,
-		.begin = begin,
-		.replay = NO_REPLAY,
-		.after_replay = after_replay,
-	};
+	return r->layers + r->draft;
 }
 
-static void close_segment(struct reduce *r, uint32_t replay)
-{
-	struct segment *s = &r->segment[r->segments++];
-
-	s->stretches = r->stretches - s->first_stretch;
-	s->replay = replay;
-}
-
-/* How far apart, in anchors of one segment, does this name return?  One step
- * that lost a record must not hide the rest: the majority counts. */
-static void note_name(struct reduce *r, uint16_t name, uint32_t stretch)
-{
-	struct name_stat *s = &r->stat[name];
-	uint32_t distance = stretch - s->last;
-
-	if (s->count && s->segment == r->segments) {
-		if (distance == 0)
-			return;
-		if (!s->votes)
-			s->spacing = distance;
-		if (s->spacing == distance)
-			s->votes++;
-		else
-			s->votes--;
-	}
-	s->segment = r->segments;
-	s->last = stretch;
-	s->count++;
-}
-
-struct walk {
-	uint32_t lead;
-	uint64_t names;
-	bool whole; /* the stretch is not cut by the window's start */
-};
-
-static void walk_event(struct reduce *r, struct walk *w, uint32_t i)
-{
-	const struct reduce_event *e = &r->ev[i];
-
-	if (w->whole)
-		note_name(r, e->name, r->stretches);
-	w->names = (w->names ^ e->name) * 0x100000001b3ull;
-	if (e->flags & EVENT_ANCHOR) {
-		if (r->stretches == STRETCHES_MAX) {
-			r->result.lost++;
-			return;
-		}
-		r->stretch[r->stretches++] = (struct stretch){
-			.anchor = i,
-			.lead = w->lead,
-			.names = w->names,
-		};
-		w->names = 0;
-		w->whole = true;
-	}
-	if (kernel_class_closes(e->klass))
-		w->lead = i + 1;
-}
-
-void reduce_find_stretches(struct reduce *r)
-{
-	struct walk w = { 0 };
-
-	open_segment(r, 0, false);
-	for (uint32_t i = 0; i < r->n; i++) {
-		uint32_t owner = r->owner[i];
-
-		if (!owner) {
-			walk_event(r, &w, i);
-			continue;
-		}
-		if (r->replay[owner - 1].first != i)
-			continue;
-		close_segment(r, owner - 1);
-		open_segment(r, i + 1, true);
-		w = (struct walk){ .lead = i + 1, .whole = true };
-	}
-	close_segment(r, NO_REPLAY);
-}
-
-/* ---- the period ----------------------------------------------------------- */
-
-static double match_ratio(const struct reduce *r, uint32_t period)
-{
-	uint32_t pairs = 0, equal = 0;
-
-	for (uint32_t s = 0; s < r->segments; s++) {
-		const struct segment *g = &r->segment[s];
-
-		/* The first stretch of a window is not whole. */
-		for (uint32_t k = g->after_replay ? 0 : 1;
-		     k + period < g->stretches; k++) {
-			const struct stretch *a =
-				&r->stretch[g->first_stretch + k];
-
-			pairs++;
-			equal += a->names == a[period].names;
-		}
-	}
-	return pairs >= 2 * period ? (double)equal / pairs : 0;
-}
-
-/* Distinct periods of names that came at least three times. */
-static uint32_t list_periods(const struct reduce *r, uint32_t *period)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i <= NAMES_MAX && n < PERIODS_MAX; i++) {
-		const struct name_stat *s = &r->stat[i];
-		bool new = s->count >= 3 && s->votes && s->spacing > 1 &&
-			   s->spacing <= LAYERS_MAX;
-
-		for (uint32_t k = 0; k < n; k++)
-			new = new &&period[k] != s->spacing;
-		if (new)
-			period[n++] = s->spacing;
-	}
-	return n;
-}
-
-/*
- * The names of a step's kernels repeat with the step.  Kernels of every fourth
- * layer (hybrid attention) have a shorter period, with which not all stretches
- * repeat; kernels of every n-th step a longer one: the shortest of the best.
- */
-uint32_t reduce_learn_layers(struct reduce *r)
-{
-	uint32_t period[PERIODS_MAX] = { 0 };
-	uint32_t n = list_periods(r, period), best = 0;
-	double best_ratio = PERIOD_MATCH;
-
-	for (uint32_t k = 0; k < n; k++) {
-		double ratio = match_ratio(r, period[k]);
-		double gain = ratio - best_ratio;
-
-		if (gain > 0.002 ||
-		    (gain > -0.002 && best && period[k] < best)) {
-			best = period[k];
-			best_ratio = ratio;
-		}
-	}
-	return best;
-}
+/* ---- names that come once per step ---------------------------------------- */
 
 /* Count how often each name returns after whole steps.  Stretches in order. */
 static void count_returns(struct reduce *r)
@@ -183,7 +28,7 @@ static void count_returns(struct reduce *r)
 		       r->segment[g].first_stretch + r->segment[g].stretches)
 			g++;
 		if (s->count && s->segment == g && s->last != k) {
-			if ((k - s->last) % r->layers == 0)
+			if ((k - s->last) % period(r) == 0)
 				s->hits++;
 			else
 				s->misses++;
@@ -205,7 +50,7 @@ static void mark_names(struct reduce *r)
 		if (s->hits + s->misses == 0)
 			continue;
 		name = kernel_names_at(r->names, (uint16_t)i);
-		name->marker = s->hits >= MARK_HITS * s->misses ? r->layers : 0;
+		name->marker = s->hits >= MARK_HITS * s->misses ? period(r) : 0;
 	}
 }
 
@@ -220,7 +65,7 @@ static void mark_stretches(struct reduce *r)
 		if (r->owner[i])
 			continue;
 		marked |=
-			kernel_names_at(r->names, e->name)->marker == r->layers;
+			kernel_names_at(r->names, e->name)->marker == period(r);
 		if (i == r->stretch[k].anchor) {
 			r->stretch[k++].marked = marked;
 			marked = false;
@@ -322,23 +167,33 @@ static void vote_first(struct reduce *r, const struct stretch *s)
 		r->first_name = name;
 }
 
+/* Stretches of a segment that belong to the replay before it. */
+static uint32_t draft_of(const struct reduce *r, const struct segment *g)
+{
+	if (!g->after_replay)
+		return 0;
+	return r->draft < g->stretches ? r->draft : g->stretches;
+}
+
 /* Does anchor k of the segment open a step?  since: anchors since the last. */
 static bool opens_step(const struct reduce *r, const struct segment *g,
 		       uint32_t k, uint32_t since, bool in_phase)
 {
 	/* Otherwise cut by the window's start. */
+	if (k == draft_of(r, g) && g->after_replay)
+		return true;
 	if (k == 0)
-		return g->after_replay;
+		return false;
 	if (r->stretch[g->first_stretch + k].marked)
 		return true;
 	if (in_phase)
-		return since == r->layers;
-	return g->replay != NO_REPLAY && (g->stretches - k) % r->layers == 0;
+		return since == period(r);
+	return g->replay != NO_REPLAY && (g->stretches - k) % period(r) == 0;
 }
 
-/* Fewer anchors than layers after a replay: layers of a speculative decoder, or
- * the window ends. */
-static bool is_draft(const struct reduce *r, const struct segment *g)
+/* Fewer anchors than layers after a replay: not one step, but what belongs to
+ * the replay, or the window ends. */
+static bool is_short(const struct reduce *r, const struct segment *g)
 {
 	return g->after_replay && g->stretches <= DRAFT_LAYERS_MAX &&
 	       g->stretches < r->layers;
@@ -352,9 +207,9 @@ static void bound_segment(struct reduce *r, const struct segment *g,
 	uint32_t since = 0;
 	bool in_phase = false;
 
-	if (is_draft(r, g))
+	if (is_short(r, g))
 		return;
-	for (uint32_t k = 0; k < g->stretches; k++, since++) {
+	for (uint32_t k = draft_of(r, g); k < g->stretches; k++, since++) {
 		if (!opens_step(r, g, k, since, in_phase))
 			continue;
 		found(r, &r->stretch[g->first_stretch + k]);
@@ -368,9 +223,9 @@ static void bound_segment(struct reduce *r, const struct segment *g,
 static void count_lost(struct reduce *r, const struct segment *g,
 		       uint32_t bounds)
 {
-	uint32_t steps = g->stretches / r->layers;
+	uint32_t steps = g->stretches / period(r);
 
-	if (r->bounds == bounds && !is_draft(r, g) && steps)
+	if (r->bounds == bounds && !is_short(r, g) && steps)
 		r->result.bad_steps += steps - !g->after_replay;
 }
 

@@ -14,11 +14,23 @@
 #define GRAPHS_KNOWN 2048u
 #define STRETCHES_MAX CELLS_MAX
 
-/* Finds the one anchor of each layer among the routing kernels of a stream. */
+#define NO_EVENT UINT32_MAX
+#define NO_REPLAY UINT32_MAX
+#define DRAFT_LAYERS_MAX 8u /* anchors of a speculative decoder's own layers */
+
+/*
+ * Finds the one anchor of each layer among the kernels of a stream.  A routing
+ * kernel opens a layer at once.  torch.topk does so when an expert GEMM follows,
+ * as it serves samplers too.  Where routing kernels are not known at all, what
+ * comes first of a block does: the routing or expert kernel after attention or
+ * a norm.
+ */
 struct anchor_state {
-	uint8_t last;  /* class of the last candidate */
-	bool adjacent; /* nothing but routing since then */
-	bool experts;  /* an expert GEMM since the last anchor */
+	uint8_t last;       /* class of the last routing kernel; 0 none */
+	bool adjacent;      /* nothing but routing since then */
+	bool experts;       /* an expert GEMM since the last anchor */
+	bool outside;       /* attention or a norm since the last expert GEMM */
+	uint32_t candidate; /* event + 1 of a layer to be confirmed; 0 none */
 };
 
 enum replay_state { REPLAY_PIECE, REPLAY_WHOLE, REPLAY_BROKEN };
@@ -49,7 +61,7 @@ struct stretch {
 struct segment {
 	uint32_t first_stretch, stretches;
 	uint32_t begin;    /* event index of its first eager event */
-	uint32_t replay;   /* that ends it; UINT32_MAX: the window's end */
+	uint32_t replay;   /* that ends it; NO_REPLAY: the window's end */
 	bool after_replay; /* starts after a replay, not with the window */
 };
 
@@ -74,8 +86,11 @@ struct reduce {
 	uint32_t graph_layers; /* most anchors that a graph had */
 	uint32_t eager_layers; /* learnt from the eager stream */
 	uint32_t layers;       /* what this window uses */
-	uint32_t inner_lead;   /* kernels that lead up to an inner layer */
-	uint32_t first_name;   /* of most eager steps; UINT32_MAX unknown */
+	uint32_t draft;        /* anchors of a draft model after these */
+	uint32_t draft_votes[DRAFT_LAYERS_MAX + 1];
+	uint64_t short_span; /* of most eager steps of this window */
+	uint32_t inner_lead; /* kernels that lead up to an inner layer */
+	uint32_t first_name; /* of most eager steps; UINT32_MAX unknown */
 	uint32_t first_votes[NAMES_MAX + 1];
 	uint32_t replays, segments, stretches, bounds;
 	struct replay replay[REPLAYS_MAX];
@@ -92,17 +107,35 @@ static inline uint64_t event_end(const struct reduce_event *e)
 	return e->start + e->length;
 }
 
-/* Is this kernel the one that opens a layer?  Kernels in order. */
-bool anchor_step(struct anchor_state *s, unsigned klass);
+/* Take the next kernel of a stream, event i.  Returns the event that opens a
+ * layer, as far as can be told now: i, one before it, or NO_EVENT. */
+uint32_t anchor_step(struct anchor_state *s, unsigned klass, uint32_t i);
+
+/* What never runs between two kernels of a block's own stream once its expert
+ * GEMMs have begun. */
+static inline bool is_outside(unsigned klass)
+{
+	return klass == CLASS_NORM || klass == CLASS_INDUCTOR ||
+	       kernel_class_group(klass) == GROUP_ATTENTION;
+}
+
+static inline bool is_expert_gemm(unsigned klass)
+{
+	return kernel_class_group(klass) == GROUP_EXPERT &&
+	       klass != CLASS_ACT_MOE;
+}
 
 /* reduce_replays.c: fill replay[], owner[], anchor flags, graph_layers. */
 void reduce_find_replays(struct reduce *r);
 /* Say of each replay what it is, once `layers` is known. */
 void reduce_judge_replays(struct reduce *r);
 
-/* reduce_eager.c: segments and stretches; `layers` from them; bounds. */
+/* reduce_stretches.c: segments and stretches; `layers` and `draft` from them. */
 void reduce_find_stretches(struct reduce *r);
 uint32_t reduce_learn_layers(struct reduce *r);
+void reduce_find_draft(struct reduce *r);
+
+/* reduce_eager.c: where steps begin. */
 void reduce_find_bounds(struct reduce *r);
 
 /* reduce_sum.c: add up the steps between bounds. */

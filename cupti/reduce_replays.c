@@ -9,9 +9,11 @@ static struct replay *new_replay(struct reduce *r, uint32_t slot,
 		r->result.lost++;
 		return NULL;
 	}
-	r->replay[r->replays] = (struct replay){ .correlation = e->correlation,
-						 .graph = e->graph,
-						 .first = event };
+	r->replay[r->replays] =
+		(struct replay){ .correlation = e->correlation,
+				 .graph = e->graph,
+				 .first = event,
+				 .anchor = { .outside = true } };
 	r->replay_slot[slot] = ++r->replays;
 	return &r->replay[r->replays - 1];
 }
@@ -64,6 +66,15 @@ static void learn(struct reduce *r, const struct replay *p)
 		r->graph_layers = g->anchors;
 }
 
+/* Mark event i as an anchor, unless it is none. */
+static bool mark(struct reduce *r, uint32_t i)
+{
+	if (i == NO_EVENT)
+		return false;
+	r->ev[i].flags |= EVENT_ANCHOR;
+	return true;
+}
+
 void reduce_find_replays(struct reduce *r)
 {
 	struct anchor_state eager = { 0 };
@@ -74,8 +85,7 @@ void reduce_find_replays(struct reduce *r)
 
 		e->flags = 0;
 		if (!e->graph) {
-			if (anchor_step(&eager, e->klass))
-				e->flags = EVENT_ANCHOR;
+			mark(r, anchor_step(&eager, e->klass, i));
 			continue;
 		}
 		if (!p || p->correlation != e->correlation ||
@@ -86,10 +96,8 @@ void reduce_find_replays(struct reduce *r)
 		r->owner[i] = (uint32_t)(p - r->replay) + 1;
 		p->last = i;
 		p->kernels++;
-		if (anchor_step(&p->anchor, e->klass)) {
-			e->flags = EVENT_ANCHOR;
+		if (mark(r, anchor_step(&p->anchor, e->klass, i)))
 			p->anchors++;
-		}
 	}
 	for (uint32_t i = 0; i < r->replays; i++)
 		learn(r, &r->replay[i]);

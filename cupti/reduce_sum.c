@@ -1,10 +1,12 @@
 #include "cupti/reduce_parts.h"
 
+#define LONG_STEP 2 /* times the short ones: it has a prompt */
+
 /* The layers of one step, as event indices. */
 struct layout {
 	uint32_t begin, end; /* events of the step */
 	uint32_t owner;      /* of its anchors: 0, or the replay's index + 1 */
-	uint32_t layers;
+	uint32_t layers;     /* draft layers too */
 	uint32_t anchor[LAYERS_MAX];
 	uint32_t closing[LAYERS_MAX];  /* last kernel of the block */
 	uint32_t reader[LAYERS_MAX];   /* last that surely precedes reuse */
@@ -14,24 +16,26 @@ struct layout {
 	bool left;                     /* a kernel outside the block since */
 };
 
-/* What never runs between two kernels of a block's own stream once its expert
- * GEMMs have begun. */
-static bool is_outside(unsigned klass)
-{
-	return klass == CLASS_NORM || klass == CLASS_INDUCTOR ||
-	       kernel_class_group(klass) == GROUP_ATTENTION;
-}
-
 /* The ids live until the block's function returns, so what closes the block may
  * read them, unless kernels of the next layer came first: among these may be
  * GEMMs that only look like the experts'. */
 static void note_reader(struct layout *s, unsigned klass, uint32_t i)
 {
-	if (kernel_class_group(klass) == GROUP_EXPERT && klass != CLASS_ACT_MOE)
+	if (is_expert_gemm(klass))
 		s->experts = true;
 	s->left |= s->experts && is_outside(klass);
 	if (!s->left && kernel_class_closes(klass))
 		s->reader[s->layers - 1] = i;
+}
+
+/* Of the replay that is the step or, in its draft layers, of what follows it.
+ * Another stream's kernels may come between, which are of no layer. */
+static bool is_of_step(const struct reduce *r, const struct layout *s,
+		       uint32_t i)
+{
+	uint32_t owner = s->layers > r->layers ? 0 : s->owner;
+
+	return r->owner[i] == owner;
 }
 
 static void note_kernel(struct layout *s, const struct reduce *r, uint32_t i)
@@ -41,7 +45,7 @@ static void note_kernel(struct layout *s, const struct reduce *r, uint32_t i)
 
 	if (event_end(e) > s->last_end)
 		s->last_end = event_end(e);
-	if (!s->layers || r->owner[i] != s->owner)
+	if (!s->layers || !is_of_step(r, s, i))
 		return;
 	if (kernel_class_closes(e->klass))
 		s->closing[l] = i;
@@ -53,14 +57,24 @@ static void note_kernel(struct layout *s, const struct reduce *r, uint32_t i)
 		s->readable[l] = event_end(e);
 }
 
-/* False when there are more anchors than layers. */
+/* Is event i the anchor of the next layer? */
+static bool is_next(const struct reduce *r, const struct layout *s, uint32_t i)
+{
+	uint32_t owner = s->layers >= r->layers ? 0 : s->owner;
+
+	return r->ev[i].flags & EVENT_ANCHOR && r->owner[i] == owner;
+}
+
+/* False when there are more anchors than layers, or fewer. */
 static bool find_layers(const struct reduce *r, struct layout *s)
 {
+	uint32_t most = r->layers + r->draft;
+
 	for (uint32_t i = s->begin; i < s->end; i++) {
 		const struct reduce_event *e = &r->ev[i];
 
-		if (e->flags & EVENT_ANCHOR && r->owner[i] == s->owner) {
-			if (s->layers == r->layers)
+		if (is_next(r, s, i)) {
+			if (s->layers == most)
 				return false;
 			s->experts = s->left = false;
 			s->anchor[s->layers] = i;
@@ -68,7 +82,8 @@ static bool find_layers(const struct reduce *r, struct layout *s)
 		}
 		note_kernel(s, r, i);
 	}
-	return s->layers == r->layers;
+	/* A prompt may be read without the draft model. */
+	return s->layers == most || (!s->owner && s->layers == r->layers);
 }
 
 /* ---- time ----------------------------------------------------------------- */
@@ -88,16 +103,31 @@ static void add_event(struct reduce_sum *sum, const struct reduce_event *e,
 	}
 }
 
+/* Did the host launch this kernel, or the graph that it begins?  replay: the
+ * correlation of the replay that was seen last. */
+static bool is_launch(const struct reduce_event *e, uint32_t *replay)
+{
+	if (!e->graph)
+		return true;
+	if (e->correlation == *replay)
+		return false;
+	*replay = e->correlation;
+	return true;
+}
+
 static void add_times(struct reduce *r, const struct layout *s, unsigned phase)
 {
 	struct reduce_result *out = &r->result;
 	uint64_t covered = 0;
-	uint32_t next = 0;
+	uint32_t next = 0, replay = 0;
 
 	for (uint32_t i = s->begin; i < s->end; i++) {
 		const struct reduce_event *e = &r->ev[i];
 		uint32_t layer = LAYERS_MAX;
 		enum layer_part part = PART_BLOCK;
+
+		if (is_launch(e, &replay))
+			out->launches[phase]++;
 
 		if (next < s->layers && i == s->anchor[next])
 			next++;
@@ -159,19 +189,27 @@ static uint32_t add_cells(struct reduce *r, const struct layout *s,
 
 /* ---- steps ---------------------------------------------------------------- */
 
-static enum phase step_phase(bool replay, uint32_t tokens,
+/*
+ * Replays of whole steps are decode steps, and where there are such, all else
+ * has prompts, unless it has no more rows than streams are decoded.  Otherwise
+ * the rows decide; where they are unknown, most steps are decode steps, and
+ * those that take much longer are not.
+ */
+static enum phase step_phase(const struct reduce *r, bool replay,
+			     uint32_t tokens, uint64_t span,
 			     const struct reduce_params *p)
 {
-	uint32_t hint = p->decode_hint;
+	bool graphs = p->graphs_used || r->graph_layers;
+	uint64_t most = p->decode_hint + p->decode_hint / 8 + 4ull;
 
 	if (replay)
 		return PHASE_DECODE;
-	if (!tokens)
-		return PHASE_PREFILL;
-	if (hint)
-		return tokens <= (uint64_t)hint + hint / 8 + 4 ? PHASE_DECODE
-							       : PHASE_PREFILL;
-	return !p->graphs_used && tokens <= 256 ? PHASE_DECODE : PHASE_PREFILL;
+	if (tokens && p->decode_hint)
+		return tokens <= most ? PHASE_DECODE : PHASE_PREFILL;
+	if (tokens)
+		return !graphs && tokens <= 256 ? PHASE_DECODE : PHASE_PREFILL;
+	return !graphs && span <= LONG_STEP * r->short_span ? PHASE_DECODE
+							    : PHASE_PREFILL;
 }
 
 static uint64_t step_time(uint64_t start, uint64_t span, uint64_t next)
@@ -179,46 +217,99 @@ static uint64_t step_time(uint64_t start, uint64_t span, uint64_t next)
 	return next - start <= 3 * span ? next - start : span;
 }
 
+static void add_step(struct reduce *r, const struct reduce_params *p,
+		     const struct bound *b, const struct layout *s)
+{
+	struct reduce_result *out = &r->result;
+	struct reduce_step *step = &out->step[out->steps];
+	uint64_t start = r->ev[s->begin].start, span = s->last_end - start;
+	uint64_t time = step_time(start, span, r->ev[s->end].start);
+	enum phase phase;
+
+	*step = (struct reduce_step){ .start = start,
+				      .first_cell = out->cells };
+	step->cells = add_cells(r, s, p, step);
+	phase = step_phase(r, b->replay, step->tokens, span, p);
+	step->phase = (uint8_t)phase;
+	add_times(r, s, phase);
+	out->steps++;
+	out->phase_steps[phase]++;
+	out->tokens[phase] += step->tokens;
+	out->kernels[phase] += s->end - s->begin;
+	out->span_ns[phase] += span;
+	out->step_ns[phase] += time;
+	if (phase == PHASE_DECODE) {
+		out->step_hist_ns += time;
+		out->step_hist[hist_bucket(time)]++;
+	}
+}
+
+/* The step between two bounds; false: it is not whole. */
 static bool sum_step(struct reduce *r, const struct reduce_params *p,
 		     const struct bound *b)
 {
 	struct layout s = { .begin = b->event,
 			    .end = b[1].event,
 			    .owner = b->replay ? r->owner[b->event] : 0 };
-	struct reduce_result *out = &r->result;
-	struct reduce_step *step = &out->step[out->steps];
-	uint64_t start = r->ev[s.begin].start, time;
-	enum phase phase;
 
 	if (!find_layers(r, &s))
 		return false;
-	*step = (struct reduce_step){ .start = start,
-				      .first_cell = out->cells };
-	step->cells = add_cells(r, &s, p, step);
-	phase = step_phase(b->replay, step->tokens, p);
-	step->phase = (uint8_t)phase;
-	add_times(r, &s, phase);
-	out->steps++;
-	out->phase_steps[phase]++;
-	out->tokens[phase] += step->tokens;
-	time = step_time(start, s.last_end - start, r->ev[s.end].start);
-	out->step_ns[phase] += time;
-	if (phase == PHASE_DECODE) {
-		out->step_hist_ns += time;
-		out->step_hist[hist_bucket(time)]++;
-	}
+	add_step(r, p, b, &s);
 	return true;
+}
+
+/* The span that a quarter of the eager steps do not reach. */
+static uint64_t find_short_span(const struct reduce *r)
+{
+	uint32_t bucket[HIST_BUCKETS] = { 0 }, steps = 0, below = 0;
+
+	for (uint32_t i = 0; i + 1 < r->bounds; i++) {
+		if (r->bound[i].replay)
+			continue;
+		bucket[hist_bucket(r->ev[r->bound[i + 1].event].start -
+				   r->ev[r->bound[i].event].start)]++;
+		steps++;
+	}
+	for (uint32_t b = 0; b < HIST_BUCKETS; b++) {
+		below += bucket[b];
+		if (below > steps / 4)
+			return hist_bucket_low_ns(b + 1);
+	}
+	return 0;
+}
+
+/* What lies before the first step and after the last. */
+static void count_edges(struct reduce *r)
+{
+	struct reduce_result *out = &r->result;
+	uint32_t first = r->bounds ? r->bound[0].event : (uint32_t)r->n;
+	uint32_t last = r->bounds ? r->bound[r->bounds - 1].event : 0;
+	uint32_t after = r->bounds ? (uint32_t)r->n - last : 0;
+
+	out->edge_kernels = first + after;
+	out->edge_steps = (first ? 1u : 0) + (after ? 1u : 0);
 }
 
 void reduce_sum_steps(struct reduce *r, const struct reduce_params *p)
 {
+	struct reduce_result *out = &r->result;
+
+	count_edges(r);
+	r->short_span = find_short_span(r);
 	for (uint32_t i = 0; i + 1 < r->bounds; i++) {
 		const struct bound *b = &r->bound[i];
+		uint32_t kernels = b[1].event - b->event;
 
 		if (b->good && sum_step(r, p, b))
 			continue;
 		/* The first replay may be cut by the window's start. */
-		if (i > 0 || !b->replay)
-			r->result.bad_steps++;
+		if (i == 0 && b->replay) {
+			out->edge_kernels += kernels;
+			out->edge_steps +=
+				!out->edge_steps || r->bound[0].event == 0;
+			continue;
+		}
+		out->bad_steps++;
+		out->bad_kernels += kernels;
 	}
 }

@@ -76,7 +76,11 @@ struct sample_window {  /* kernel records since the last interval */
 	double busy_ns; /* union of kernel time */
 	double steps[SAMPLE_PHASES];
 	double step_ns[SAMPLE_PHASES];
-	double tokens[SAMPLE_PHASES];   /* incl. padding */
+	double tokens[SAMPLE_PHASES]; /* incl. padding */
+	/* of the steps: kernels, launches by the host (a replay is one), first
+	 * start to last end, time of it with a kernel running */
+	double kernels_run[SAMPLE_PHASES], launches[SAMPLE_PHASES];
+	double span_ns[SAMPLE_PHASES], phase_busy_ns[SAMPLE_PHASES];
 	double group_ns[SAMPLE_GROUPS]; /* decode steps */
 	struct sample_rows rows;        /* decode, all layers */
 	struct sample_rows prefill_rows;

@@ -35,6 +35,7 @@ enum record_type {
 	REC_STEP_ROWS,  /* row sums of one sampled step */
 	REC_TEXT,       /* one line for the log */
 	REC_HIST,       /* part of a distribution over one window */
+	REC_STEPS,      /* sums over the steps of one (window, phase) */
 	REC_TYPES
 };
 
@@ -113,7 +114,7 @@ struct rec_tick {
 struct rec_window {
 	__u32 window; /* 1, 2, ...; the same in its LAYER and ROWS */
 	__u32 phase_steps[PHASES];
-	__u32 layers_seen; /* anchors in one decode step */
+	__u32 layers_seen; /* anchors in one step, draft layers left out */
 	__u64 start_ns, end_ns;
 	__u64 step_ns[PHASES]; /* start of step to start of the next, summed */
 	__u64 busy_ns[PHASES]; /* union of kernel intervals inside them */
@@ -121,13 +122,31 @@ struct rec_window {
 	__u32 cells_rejected;  /* row samples that failed validation */
 	__u32 cells_lost;      /* (step, layer) cells never sampled */
 	__u32 bad_steps;       /* anchors unlike the layer count, or no room */
-	__u32 kernels;         /* kernel records reduced */
+	__u32 kernels;         /* kernel records that came */
+	__u32 draft_layers;    /* anchors of a draft model, after these */
+	/* Records of steps that are left out: bad ones, and what the window's
+	 * edges cut.  All others are in LAYER records. */
+	__u32 bad_kernels, edge_kernels;
+	__u32 edge_steps;
+};
+
+/* Steps that count, as one whole. */
+struct rec_steps {
+	__u32 window;
+	__u16 phase;
+	__u16 pad;
+	__u64 steps;
+	__u64 kernels;
+	__u64 launches; /* by the host: eager kernels, and replays of graphs */
+	__u64 span_ns;  /* first kernel's start to last one's end */
+	__u64 busy_ns;  /* of which a kernel ran; the rest is gaps */
+	__u64 step_ns;  /* start to start: the rest is between steps */
 };
 
 struct rec_layer {
 	__u32 window;
 	__u16 phase;
-	__u16 layer; /* 0-based, or LAYER_NONE */
+	__u16 layer; /* 0-based, draft layers after the main ones; LAYER_NONE */
 	__u16 klass; /* enum kernel_class, wire/kernel_class.h */
 	__u16 part;  /* enum layer_part */
 	__u32 steps; /* steps that this sum covers */
@@ -232,6 +251,7 @@ struct record {
 		struct rec_step_rows step_rows;
 		struct rec_text text;
 		struct rec_hist hist;
+		struct rec_steps steps;
 		__u8 bytes[RECORD_BYTES - 16];
 	};
 };

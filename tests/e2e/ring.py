@@ -11,7 +11,8 @@ import time
 RECORD, HEADER, MAGIC = 128, 4096, 0x474E495250544F4D
 HEAD, LOST, TAIL, CONTROL, STATE = 64, 72, 128, 192, 256
 SYS_FUTEX, FUTEX_WAKE = {"x86_64": 202}.get(os.uname().machine, 98), 1
-STATUS, TICK, WINDOW, LAYER, ROWS, EXPERTS, STEP_ROWS, TEXT = range(1, 9)
+(STATUS, TICK, WINDOW, LAYER, ROWS, EXPERTS, STEP_ROWS, TEXT, HIST,
+ STEPS) = range(1, 11)
 STATES = ("absent starting idle window yielded disabled detaching "
           "stub").split()
 REASONS = ("none no_cupti cupti_version no_driver other_client cupti_error "
@@ -25,10 +26,11 @@ FORMATS = {
     TICK: ("=9QIIQ", "decode_steps eager_steps padded_tokens eager_tokens "
            "launches callback_ns agent_cpu_ns kernel_records records_dropped "
            "windows overhead_ppm bad_stamps"),
-    WINDOW: ("=I2II8Q4I", "window decode_steps prefill_steps layers_seen "
+    WINDOW: ("=I2II8Q8I", "window decode_steps prefill_steps layers_seen "
              "start_ns end_ns decode_step_ns prefill_step_ns decode_busy_ns "
              "prefill_busy_ns decode_tokens prefill_tokens cells_rejected "
-             "cells_lost bad_steps kernels"),
+             "cells_lost bad_steps kernels draft_layers bad_kernels "
+             "edge_kernels edge_steps"),
     LAYER: ("=IHHHHIQQQ", "window phase layer klass part steps calls sum_ns "
             "union_ns"),
     ROWS: ("=IHHII8Q", "window phase layer cells experts rows active single "
@@ -37,6 +39,8 @@ FORMATS = {
     STEP_ROWS: ("=IHHQQQQQQ", "window phase cells start_ns mask0 mask1 rows "
                 "active single"),
     TEXT: ("=I104s", "level text"),
+    STEPS: ("=IHHQQQQQQ", "window phase pad steps kernels launches span_ns "
+            "busy_ns step_ns"),
 }
 
 

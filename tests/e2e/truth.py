@@ -7,7 +7,7 @@ class Step:
         self.start, self.end = int(w[2]), int(w[3])
         self.phase = 0 if w[4] == "decode" else 1
         self.tokens, self.padded, self.graph = map(int, w[5:8])
-        self.layers = {}
+        self.layers, self.classes = {}, {}
 
 
 class Layer:
@@ -26,6 +26,8 @@ class Truth:
                     steps[w[1]] = Step(w)
                 elif w[0] == "L" and len(w) >= 10 and w[1] in steps:
                     steps[w[1]].layers[int(w[2])] = Layer(w)
+                elif w[0] == "C" and len(w) >= 6 and w[1] in steps:
+                    steps[w[1]].classes[w[2]] = tuple(map(int, w[3:6]))
         self.steps = sorted(steps.values(), key=lambda s: s.start)
         self.starts = [s.start for s in self.steps]
 

@@ -55,9 +55,9 @@ static void steps_are_cut_at_the_hosts_pause(void **state)
 		eager_step(s, LAYERS);
 	r = reduce_end(s->reduce, &params);
 	assert_int_equal(r->step[0].start, 1000000000 + step_ns);
-	assert_int_equal(r->step_ns[PHASE_PREFILL], 8 * step_ns);
+	assert_int_equal(r->step_ns[PHASE_DECODE], 8 * step_ns);
 	assert_int_equal(
-		r->sum[PHASE_PREFILL][LAYERS_MAX][PART_BLOCK][CLASS_GEMM_DENSE]
+		r->sum[PHASE_DECODE][LAYERS_MAX][PART_BLOCK][CLASS_GEMM_DENSE]
 			.calls,
 		8);
 }
