@@ -5,6 +5,7 @@
 #                   simulated server under a load that sweeps 1 to 2000 users
 #   make test       everything that CI runs
 #   make bench      what moetop costs, as docs/OVERHEAD.md states it
+#   make published  what others have measured, against the model
 #   make soak       1000 times attached and detached, 200 times killed; root
 #   make abi-check  cupti/abi_releases.def against NVIDIA's headers (network)
 #   make deps       install what is missing (apt, PyPI); no-op when it is there
@@ -210,6 +211,10 @@ soak: all $(tools) $(quiet)
 # The table of CUPTI's releases against NVIDIA's headers, fetched once into
 # $(O)/abi (200 MB).  UPDATE=1 writes it.
 abi-check: ; $(Q)tools/abi/check.py $(if $(UPDATE),--update) $(O)/abi
+
+# What others measured, and what the model says of it.
+published: $(O)/tests/unit/model/test_published
+	$(Q)CMOCKA_MESSAGE_OUTPUT=TAP $<
 
 deps: deps-test
 deps-build deps-test: deps-%: ; $(Q)O=$(O) tools/deps.sh $*
