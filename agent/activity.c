@@ -116,7 +116,6 @@ static void take_graph(const struct launch_entry *l)
 	struct exec_info *info = &agent.exec[l->exec];
 	uint32_t anchors;
 
-	agent.totals.launches++;
 	learn_exec(l->exec, e, info);
 	anchors = atomic_load(&e->anchors);
 	if (!anchors)
@@ -145,7 +144,6 @@ static void take_routing(const struct launch_entry *l)
 	struct moe_launch m;
 	uint64_t rows = 0;
 
-	agent.totals.launches++;
 	agent.last_exec = UINT32_MAX;
 	last_routing = l->launch.correlation % EAGER_SLOTS;
 	eager[last_routing] = (struct eager){ .launch = l->launch };
@@ -181,6 +179,7 @@ void activity_drain(void)
 			take_align(&l);
 	}
 	agent.tick.launches = atomic_load(&agent.launches);
+	agent.totals.launches = agent.tick.launches;
 	agent.tick.callback_ns = atomic_load(&agent.callback_ns);
 }
 

@@ -18,7 +18,7 @@
 struct plan_totals {       /* only ever grow */
 	uint64_t steps;    /* decode and eager */
 	uint64_t padded;   /* rows of these steps, padding included */
-	uint64_t launches; /* of graphs and routing kernels: anything at all */
+	uint64_t launches; /* of graphs and kernels: anything at all */
 };
 
 struct plan {
