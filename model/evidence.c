@@ -24,6 +24,11 @@ static double steps_in(const struct sample *in)
 	return in->have_agent && n >= 0 ? n : NAN;
 }
 
+static double known_or_nan(double x)
+{
+	return isfinite(x) ? x : NAN;
+}
+
 static void load_read(const struct sample *in, struct load *l)
 {
 	*l = (struct load){ .now_ns = in->now_ns,
@@ -34,13 +39,15 @@ static void load_read(const struct sample *in, struct load *l)
 			    .tokens = NAN,
 			    .source = SOURCE_INFERRED };
 	if (in->have_requests) {
-		l->in_flight = fmax(in->waiting + in->streaming, 0);
-		l->streaming = fmax(in->streaming, 0);
+		l->in_flight =
+			known_or_nan(fmax(in->waiting + in->streaming, 0));
+		l->streaming = known_or_nan(fmax(in->streaming, 0));
 	}
 	if (in->have_agent && in->d_decode_steps > 0 && in->d_padded_tokens > 0)
-		l->padded = in->d_padded_tokens / in->d_decode_steps;
+		l->padded =
+			known_or_nan(in->d_padded_tokens / in->d_decode_steps);
 	if (in->have_scrape && !(in->scrape_age_s > SCRAPE_STALE_S))
-		l->running = in->running;
+		l->running = known_or_nan(in->running);
 
 	if (l->in_flight >= 0.5) {
 		l->tokens = l->streaming;

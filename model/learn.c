@@ -1,6 +1,7 @@
 /*
  * What a window says beyond itself: the traffic's taste in experts.
  */
+#include "model/rows.h"
 #include "model/state.h"
 #include "model/valley.h"
 
@@ -71,6 +72,12 @@ static void pool_clusters(struct sample_clusters *c, double ranks)
 	c->ff *= square;
 }
 
+static void keep_sane(struct sample_rows *r)
+{
+	if (!rows_sane(r))
+		*r = (struct sample_rows){ 0 };
+}
+
 /* Ranks that share the experts of a layer; 1 where each has them all. */
 static double ranks_of_layer(const struct sample_window *w, double gpus,
 			     double experts)
@@ -93,6 +100,8 @@ double learn_whole_layers(struct sample_window *w, double gpus,
 {
 	double fused, ranks;
 
+	keep_sane(&w->rows);
+	keep_sane(&w->prefill_rows);
 	if (!arch || !arch_is_moe(arch))
 		return 1;
 	fused = slots(&w->rows) - arch->experts;

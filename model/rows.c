@@ -34,6 +34,19 @@ void rows_add(struct sample_rows *sums, const struct sample_rows *other)
 	sums->padded_rows += other->padded_rows;
 }
 
+bool rows_sane(const struct sample_rows *s)
+{
+	const double all[] = { s->cells,       s->rows,     s->active,
+			       s->single,      s->twice,    s->padded_rows,
+			       s->sum_squares, s->max_rows, s->experts };
+
+	for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (!(all[i] >= 0) || !isfinite(all[i]))
+			return false;
+	return s->single <= s->active && s->active <= s->rows &&
+	       s->active <= s->experts;
+}
+
 void rows_ratios(const struct sample_rows *s, enum value_source source,
 		 struct row_ratios *out)
 {

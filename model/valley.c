@@ -88,12 +88,14 @@ double valley_skewed_single(double e, double k, double a, double b)
 
 	if (!is_sane(e, k, b) || !(a > 0))
 		return 0;
-	if (a >= VALLEY_SKEW_UNIFORM || k >= e || b <= 1)
+	if (a >= VALLEY_SKEW_UNIFORM || k >= e)
 		return valley_single(e, k, b);
+	active = valley_skewed_active(e, k, a, b);
+	if (b <= 1)
+		return fmin(valley_single(e, k, b), active);
 	beta = a * (e / k - 1);
 	single = e * b * a *
 		 exp(valley_ln_rise(beta, b - 1) - valley_ln_rise(a + beta, b));
-	active = valley_skewed_active(e, k, a, b);
 	return single < active ? single : active;
 }
 

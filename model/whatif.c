@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stddef.h>
 
+#define GPUS_MAX 65536.0
+#define BATCH_MIN 0.01
 #define BATCH_MAX 1e7
 
 /* Where a step runs. */
@@ -47,9 +49,10 @@ static bool layout_changed(const struct whatif *w,
 		l->gpu_flops = gpu_flops(c->gpu, w->arch.compute);
 		l->usd_per_gpu_hour = c->usd_per_gpu_hour;
 	}
-	return l->gpus >= 1 && l->tp >= 1 && l->ep >= 1 &&
-	       fmod(l->gpus, 1) == 0 && fmod(l->gpus, l->tp) == 0 &&
-	       fmod(l->gpus, l->ep) == 0 && l->ep <= w->arch.experts;
+	return l->gpus >= 1 && l->gpus <= GPUS_MAX && l->tp >= 1 &&
+	       l->ep >= 1 && fmod(l->gpus, 1) == 0 &&
+	       fmod(l->gpus, l->tp) == 0 && fmod(l->gpus, l->ep) == 0 &&
+	       l->ep <= w->arch.experts;
 }
 
 /* bw: what reads reach now, on all GPUs of now. */
@@ -236,7 +239,7 @@ bool whatif_at(const struct whatif *w, const struct whatif_change *c,
 	struct layout l;
 
 	*out = unknown;
-	if (!w->valid || !(b > 0) || !(b <= BATCH_MAX))
+	if (!w->valid || !(b >= BATCH_MIN) || !(b <= BATCH_MAX))
 		return false;
 	out->batch = b;
 	if (layout_changed(w, c, &l))

@@ -74,7 +74,7 @@ struct whatif_point {
 	enum whatif_limit limit;
 };
 
-/* False: w is not valid or the batch is senseless (<= 0, > 1e7); *out is all
+/* False: w is not valid or the batch is senseless (< 0.01, > 1e7); *out is all
  * NAN. */
 bool whatif_at(const struct whatif *w, const struct whatif_change *c,
 	       struct whatif_point *out);
