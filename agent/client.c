@@ -127,6 +127,10 @@ int client_subscribe(void)
 	int err = try_subscribe();
 
 	if (!err) {
+		decode_meet(agent.decode, agent.cupti_version);
+		if (agent.shared && !agent.cupti_lives)
+			publish_text(TEXT_INFO, "CUPTI: other profilers may "
+						"use it at the same time");
 		agent.cupti_lives++;
 		return CUPTI_OK;
 	}

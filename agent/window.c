@@ -9,12 +9,12 @@
 #include "agent/publish.h"
 #include "agent/state.h"
 #include "cupti/clock.h"
+#include "cupti/release.h"
 
 #define FLUSH_NS 50000000ull
 #define DRAIN_FLUSH_NS 20000000ull
 #define DRAIN_LEAST_NS 60000000ull
 #define DRAIN_MOST_NS 300000000ull
-#define RECORD_BYTES_GUESS 216u /* a kernel record of CUDA 13.0 */
 
 int window_init(void)
 {
@@ -49,15 +49,18 @@ void window_fini(void)
 
 void window_count(void)
 {
-	uint64_t stride = agent.decode->stride ? agent.decode->stride
-					       : RECORD_BYTES_GUESS;
-	uint64_t discarded = atomic_load(&agent.buffers.discarded_bytes);
+	uint64_t record = agent.decode->stride
+				  ? agent.decode->stride
+				  : cupti_kernel_bytes(agent.cupti_version);
+	uint64_t bytes = atomic_load(&agent.buffers.discarded_bytes) +
+			 agent.decode->cut_bytes;
 
 	agent.tick.kernel_records = agent.decode->kernels;
 	agent.tick.bad_stamps = agent.decode->bad_stamps;
 	agent.tick.records_dropped = agent.decode->bad_stamps +
 				     agent.decode->no_room +
-				     agent.cupti_dropped + discarded / stride;
+				     agent.cupti_dropped + bytes / record +
+				     atomic_load(&agent.buffers.refused);
 }
 
 /* ---- open and close -------------------------------------------------------- */

@@ -64,28 +64,54 @@ void buffers_fini(struct buffers *b)
 	*b = (struct buffers){ 0 };
 }
 
+static uint32_t index_of(const struct buffers *b, const uint8_t *buffer)
+{
+	return (uint32_t)((size_t)(buffer - b->memory) / b->bytes);
+}
+
 uint8_t *buffers_request(struct buffers *b, size_t *bytes)
 {
 	uint32_t i = pop(b, &b->free);
 
 	*bytes = b->bytes;
-	return i ? b->memory + (i - 1) * b->bytes : b->discard;
+	if (!i)
+		return b->discard;
+	atomic_store_explicit(&b->out[i - 1], true, memory_order_relaxed);
+	return b->memory + (i - 1) * b->bytes;
+}
+
+static void refuse(struct buffers *b)
+{
+	atomic_fetch_add_explicit(&b->refused, 1, memory_order_relaxed);
+}
+
+static bool is_one(const struct buffers *b, const uint8_t *buffer)
+{
+	return b->memory && buffer >= b->memory && buffer < b->discard &&
+	       (size_t)(buffer - b->memory) % b->bytes == 0;
 }
 
 void buffers_complete(struct buffers *b, uint8_t *buffer, size_t valid)
 {
 	uint32_t i;
 
-	if (buffer == b->discard) {
+	if (b->memory && valid > b->bytes) {
+		refuse(b);
+		valid = 0;
+	}
+	if (b->memory && buffer == b->discard) {
 		atomic_fetch_add_explicit(&b->discarded_bytes, valid,
 					  memory_order_relaxed);
 		return;
 	}
-	if (buffer < b->memory || buffer > b->discard)
+	i = is_one(b, buffer) ? index_of(b, buffer) : BUFFERS_MAX;
+	if (i == BUFFERS_MAX ||
+	    !atomic_exchange_explicit(&b->out[i], false,
+				      memory_order_relaxed)) {
+		refuse(b);
 		return;
-	i = (uint32_t)((size_t)(buffer - b->memory) / b->bytes);
-	atomic_store_explicit(&b->valid[i], valid <= b->bytes ? valid : 0,
-			      memory_order_relaxed);
+	}
+	atomic_store_explicit(&b->valid[i], valid, memory_order_relaxed);
 	push(b, &b->done, i);
 }
 
@@ -127,5 +153,5 @@ uint8_t *buffers_take(struct buffers *b, size_t *valid)
 
 void buffers_give(struct buffers *b, uint8_t *buffer)
 {
-	push(b, &b->free, (uint32_t)((size_t)(buffer - b->memory) / b->bytes));
+	push(b, &b->free, index_of(b, buffer));
 }

@@ -5,6 +5,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "cupti/release.h"
+
+/* Records that are looked at closely: of a release in the table one, in case
+ * the library lies about its version. */
+#define CHECKED_KNOWN 1u
+#define CHECKED_UNKNOWN 64u
+
 /* Can the name be read, without touching it? */
 static bool readable_name(const char *name)
 {
@@ -19,11 +26,31 @@ static bool readable_name(const char *name)
 	return n > 0 && text[0] > ' ' && text[0] < 127;
 }
 
-static bool sane(const struct cupti_kernel *k)
+/* Of threads per block and of devices there are never more. */
+enum { THREADS_MAX = 1024, DEVICES_MAX = 1024 };
+
+static bool has_sane_shape(const struct cupti_kernel *k)
 {
-	return k->grid[0] > 0 && k->grid[1] > 0 && k->grid[2] > 0 &&
-	       k->block[0] > 0 && k->block[0] <= 1024 && k->start <= k->end &&
-	       k->name && readable_name(k->name);
+	for (int i = 0; i < 3; i++)
+		if (k->grid[i] <= 0 || k->block[i] <= 0 ||
+		    k->block[i] > THREADS_MAX)
+			return false;
+	return k->block[0] * k->block[1] <= THREADS_MAX &&
+	       k->block[0] * k->block[1] * k->block[2] <= THREADS_MAX;
+}
+
+static bool sane(const struct decode *d, const struct cupti_kernel *k)
+{
+	if (!has_sane_shape(k) || !k->name || !readable_name(k->name))
+		return false;
+	if (!d->unknown)
+		return true;
+	return k->start <= k->end && k->device < DEVICES_MAX &&
+	       k->correlation != 0 &&
+	       (!d->kernel_bytes || d->kernel_bytes >= sizeof(*k)) &&
+	       (!d->stride || d->stride >= sizeof(*k)) &&
+	       (!d->stride || !d->kernel_bytes ||
+		d->stride % d->kernel_bytes == 0);
 }
 
 static int take_kernel(struct decode *d, const struct cupti_kernel *k)
@@ -32,11 +59,11 @@ static int take_kernel(struct decode *d, const struct cupti_kernel *k)
 	struct kernel_name *name;
 	struct reduce_event e;
 
-	if (!d->checked) {
-		d->bad_layout = !sane(k);
+	if (d->checked < (d->unknown ? CHECKED_UNKNOWN : CHECKED_KNOWN)) {
+		d->bad_layout = !sane(d, k);
 		if (d->bad_layout)
 			return -EPROTO;
-		d->checked = true;
+		d->checked++;
 	}
 	d->kernels++;
 	if (!k->start || k->end < k->start || !k->name) {
@@ -70,33 +97,70 @@ static void take_copy(struct decode *d, const struct cupti_memcpy *m)
 	};
 }
 
+void decode_meet(struct decode *d, uint32_t version)
+{
+	size_t bytes = 0;
+
+	d->unknown = cupti_release(version) != CUPTI_KNOWN;
+	d->checked = 0;
+	d->bad_layout = false;
+	d->stride = 0;
+	d->kernel_bytes = 0;
+	if (d->cupti->struct_size &&
+	    d->cupti->struct_size(CUPTI_KIND_CONCURRENT_KERNEL, 0, &bytes) ==
+		    CUPTI_OK &&
+	    bytes <= UINT32_MAX)
+		d->kernel_bytes = (uint32_t)bytes;
+}
+
 void decode_begin(struct decode *d)
 {
 	d->copies = 0;
 }
 
+/* How far a kernel record lies behind the kernel record before it, if that is
+ * its neighbour. */
+static void measure(struct decode *d, const uint8_t *last,
+		    const uint8_t *record)
+{
+	if (last && record > last)
+		d->stride = (uint32_t)(record - last);
+}
+
 int decode_buffer(struct decode *d, uint8_t *buffer, size_t valid)
 {
-	const uint8_t *last = NULL;
+	const uint8_t *last = NULL; /* the record before, if of a kernel */
+	const uint8_t *end = buffer + valid;
+	const uint8_t *at = buffer; /* the last record, used or not */
 	void *record = NULL;
+	int err;
 
-	while (d->cupti->next_record(buffer, valid, &record) == CUPTI_OK) {
+	while (!(err = d->cupti->next_record(buffer, valid, &record))) {
 		uint32_t kind;
 
+		at = record;
+		if (at < buffer || (size_t)(end - at) < sizeof(kind))
+			break;
 		memcpy(&kind, record, sizeof(kind));
 		if (kind == CUPTI_KIND_CONCURRENT_KERNEL ||
 		    kind == CUPTI_KIND_KERNEL) {
-			if (last && (const uint8_t *)record > last)
-				d->stride =
-					(uint32_t)((uint8_t *)record - last);
-			last = record;
+			if ((size_t)(end - at) < sizeof(struct cupti_kernel))
+				break;
+			measure(d, last, at);
+			last = at;
 			if (take_kernel(d, record))
 				return -EPROTO;
-		} else {
-			last = NULL;
-			if (kind == CUPTI_KIND_MEMCPY)
-				take_copy(d, record);
+			continue;
 		}
+		last = NULL;
+		if (kind != CUPTI_KIND_MEMCPY)
+			continue;
+		if ((size_t)(end - at) < sizeof(struct cupti_memcpy))
+			break;
+		take_copy(d, record);
 	}
+	/* Not the end of the buffer, but of what makes sense in it. */
+	if (err != CUPTI_E_MAX_LIMIT_REACHED)
+		d->cut_bytes += (size_t)(end - at);
 	return 0;
 }

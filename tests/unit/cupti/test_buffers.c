@@ -60,9 +60,39 @@ static void a_length_beyond_the_buffer_counts_as_empty(void **state)
 	buffers_complete(&b, buffers_request(&b, &bytes), 4097);
 	assert_non_null(buffers_take(&b, &valid));
 	assert_int_equal(valid, 0);
-	buffers_complete(&b, (uint8_t *)&b, 10); /* none of ours */
-	assert_null(buffers_take(&b, &valid));
+	assert_int_equal(b.refused, 1);
+	buffers_complete(&b, b.discard, 1 << 20);
+	assert_int_equal(b.discarded_bytes, 0);
+	assert_int_equal(b.refused, 2);
 	buffers_fini(&b);
+}
+
+static void what_cupti_does_not_have_cannot_come_back(void **state)
+{
+	struct buffers b;
+	uint8_t *p;
+	size_t bytes, valid;
+
+	(void)state;
+	assert_int_equal(buffers_init(&b, 2, 4096), 0);
+	p = buffers_request(&b, &bytes);
+	buffers_complete(&b, (uint8_t *)&b, 10); /* none of ours */
+	buffers_complete(&b, p + 8, 10);
+	buffers_complete(&b, p == b.memory ? p + 4096 : b.memory, 10);
+	assert_null(buffers_take(&b, &valid));
+	assert_int_equal(b.refused, 3);
+	buffers_complete(&b, p, 10);
+	buffers_complete(&b, p, 20);
+	assert_ptr_equal(buffers_take(&b, &valid), p);
+	assert_int_equal(valid, 10);
+	assert_null(buffers_take(&b, &valid));
+	assert_int_equal(b.refused, 4);
+	buffers_give(&b, p);
+	assert_ptr_not_equal(buffers_request(&b, &bytes),
+			     buffers_request(&b, &bytes));
+	buffers_fini(&b);
+	buffers_complete(&b, p, 10); /* the pool is gone */
+	assert_int_equal(b.refused, 1);
 }
 
 static void bad_sizes_are_refused(void **state)
@@ -128,6 +158,7 @@ int main(void)
 		cmocka_unit_test(buffers_come_back_in_order),
 		cmocka_unit_test(empty_pool_hands_out_the_discard_buffer),
 		cmocka_unit_test(a_length_beyond_the_buffer_counts_as_empty),
+		cmocka_unit_test(what_cupti_does_not_have_cannot_come_back),
 		cmocka_unit_test(bad_sizes_are_refused),
 		cmocka_unit_test(no_buffer_is_lost_between_threads),
 	};

@@ -103,7 +103,8 @@ static void zero_and_inverted_times_are_dropped_and_counted(void **state)
 static void expect_bad_layout(struct decode *d, const struct cupti_kernel *k)
 {
 	buffer.used = 0;
-	d->bad_layout = d->checked = false;
+	d->bad_layout = false;
+	d->checked = 0;
 	add(k, sizeof(*k));
 	assert_int_equal(decode_buffer(d, buffer.bytes, buffer.used), -EPROTO);
 	assert_true(d->bad_layout);
@@ -126,8 +127,130 @@ static void first_record_of_another_layout_is_found_out(void **state)
 	k.block[0] = 100000;
 	expect_bad_layout(d, &k);
 	k = good();
+	k.block[1] = k.block[2] = 64;
+	expect_bad_layout(d, &k);
+}
+
+static void a_known_release_may_begin_with_bad_times(void **state)
+{
+	struct decode *d = *state;
+	struct cupti_kernel k = good();
+
+	k.start = 1501;
+	add(&k, sizeof(k));
+	assert_int_equal(decode_buffer(d, buffer.bytes, buffer.used), 0);
+	assert_int_equal(d->bad_stamps, 1);
+	assert_false(d->bad_layout);
+}
+
+#define NEWER 140000
+
+static int size_of_records;
+
+static int struct_size(int kind, uint32_t version, size_t *bytes)
+{
+	assert_int_equal(kind, CUPTI_KIND_CONCURRENT_KERNEL);
+	assert_int_equal(version, 0);
+	*bytes = (size_t)size_of_records;
+	return size_of_records ? CUPTI_OK : CUPTI_E_NOT_SUPPORTED;
+}
+
+static void a_newer_release_is_looked_at_more_closely(void **state)
+{
+	const struct cupti_api newer = { .next_record = next_record,
+					 .struct_size = struct_size };
+	struct decode *d = *state;
+	struct cupti_kernel k = good();
+
+	d->cupti = &newer;
+	decode_meet(d, NEWER);
+	assert_true(d->unknown);
 	k.start = 1501;
 	expect_bad_layout(d, &k);
+	k = good();
+	k.correlation = 0;
+	expect_bad_layout(d, &k);
+	k = good();
+	k.device = 1u << 20;
+	expect_bad_layout(d, &k);
+	k = good();
+	size_of_records = 152; /* shorter than what is read */
+	decode_meet(d, NEWER);
+	expect_bad_layout(d, &k);
+	size_of_records = STRIDE;
+	decode_meet(d, NEWER);
+	buffer.used = 0;
+	for (int i = 0; i < 10; i++)
+		add(&k, sizeof(k));
+	assert_int_equal(decode_buffer(d, buffer.bytes, buffer.used), 0);
+	assert_int_equal(d->checked, 10);
+	k.device = 1u << 20; /* also late ones are looked at */
+	add(&k, sizeof(k));
+	assert_int_equal(decode_buffer(d, buffer.bytes, buffer.used), -EPROTO);
+	assert_int_equal(reduce_events(d->reduce), 20);
+}
+
+static void a_distance_that_is_no_record_is_found_out(void **state)
+{
+	const struct cupti_api newer = { .next_record = next_record,
+					 .struct_size = struct_size };
+	struct decode *d = *state;
+	struct cupti_kernel k = good();
+
+	d->cupti = &newer;
+	size_of_records = STRIDE + 8;
+	decode_meet(d, NEWER);
+	add(&k, sizeof(k));
+	add(&k, sizeof(k));
+	assert_int_equal(decode_buffer(d, buffer.bytes, buffer.used), -EPROTO);
+}
+
+static void a_new_life_is_met_anew(void **state)
+{
+	struct decode *d = *state;
+	struct cupti_kernel k = good();
+
+	decode_meet(d, 130000);
+	assert_false(d->unknown);
+	k.name = NULL;
+	expect_bad_layout(d, &k);
+	decode_meet(d, 130000);
+	assert_false(d->bad_layout);
+	buffer.used = 0;
+	k = good();
+	add(&k, sizeof(k));
+	assert_int_equal(decode_buffer(d, buffer.bytes, buffer.used), 0);
+	assert_int_equal(d->checked, 1);
+}
+
+/* A buffer that ends within a record, and a library that gives up in it. */
+static int next_of_two(uint8_t *b, size_t valid, void **record)
+{
+	uint8_t *at = *record ? (uint8_t *)*record + STRIDE : b;
+
+	if (at >= b + 2 * STRIDE)
+		return CUPTI_E_INVALID_PARAMETER;
+	(void)valid;
+	*record = at;
+	return CUPTI_OK;
+}
+
+static void nonsense_ends_a_buffer_and_is_counted(void **state)
+{
+	const struct cupti_api odd = { .next_record = next_of_two };
+	struct decode *d = *state;
+	struct cupti_kernel k = good();
+
+	d->cupti = &odd;
+	for (int i = 0; i < 4; i++)
+		add(&k, sizeof(k));
+	assert_int_equal(decode_buffer(d, buffer.bytes, buffer.used), 0);
+	assert_int_equal(d->kernels, 2);
+	assert_int_equal(d->cut_bytes, 3 * STRIDE);
+	/* A record that begins in the buffer and ends behind it. */
+	assert_int_equal(decode_buffer(d, buffer.bytes, STRIDE + 100), 0);
+	assert_int_equal(d->kernels, 3);
+	assert_int_equal(d->cut_bytes, 3 * STRIDE + 100);
 }
 
 static void copies_to_the_host_keep_their_times(void **state)
@@ -186,6 +309,11 @@ int main(void)
 		T(good_records_are_taken),
 		T(zero_and_inverted_times_are_dropped_and_counted),
 		T(first_record_of_another_layout_is_found_out),
+		T(a_known_release_may_begin_with_bad_times),
+		T(a_newer_release_is_looked_at_more_closely),
+		T(a_distance_that_is_no_record_is_found_out),
+		T(a_new_life_is_met_anew),
+		T(nonsense_ends_a_buffer_and_is_counted),
 		T(copies_to_the_host_keep_their_times),
 		T(unknown_kinds_are_passed_over),
 		T(records_beyond_the_table_are_counted),
