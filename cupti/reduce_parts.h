@@ -88,9 +88,9 @@ struct reduce {
 	uint32_t layers;       /* what this window uses */
 	uint32_t draft;        /* anchors of a draft model after these */
 	uint32_t draft_votes[DRAFT_LAYERS_MAX + 1];
-	uint64_t short_span; /* of most eager steps of this window */
-	uint32_t inner_lead; /* kernels that lead up to an inner layer */
-	uint32_t first_name; /* of most eager steps; UINT32_MAX unknown */
+	uint64_t short_step_ns; /* kernel time of most eager steps */
+	uint32_t inner_lead;    /* kernels that lead up to an inner layer */
+	uint32_t first_name;    /* of most eager steps; UINT32_MAX unknown */
 	uint32_t first_votes[NAMES_MAX + 1];
 	uint32_t replays, segments, stretches, bounds;
 	struct replay replay[REPLAYS_MAX];

@@ -1,6 +1,6 @@
 #include "cupti/reduce_parts.h"
 
-#define LONG_STEP 2 /* times the short ones: it has a prompt */
+#define LONG_STEP 1.25 /* times the short ones: it has a prompt */
 
 /* The layers of one step, as event indices. */
 struct layout {
@@ -189,14 +189,24 @@ static uint32_t add_cells(struct reduce *r, const struct layout *s,
 
 /* ---- steps ---------------------------------------------------------------- */
 
+/* Kernel time between two bounds. */
+static uint64_t kernel_ns(const struct reduce *r, uint32_t begin, uint32_t end)
+{
+	uint64_t ns = 0;
+
+	for (uint32_t i = begin; i < end; i++)
+		ns += r->ev[i].length;
+	return ns;
+}
+
 /*
  * Replays of whole steps are decode steps, and where there are such, all else
  * has prompts, unless it has no more rows than streams are decoded.  Otherwise
  * the rows decide; where they are unknown, most steps are decode steps, and
- * those that take much longer are not.
+ * those whose kernels take longer are not.
  */
 static enum phase step_phase(const struct reduce *r, bool replay,
-			     uint32_t tokens, uint64_t span,
+			     uint32_t tokens, const struct layout *s,
 			     const struct reduce_params *p)
 {
 	bool graphs = p->graphs_used || r->graph_layers;
@@ -208,8 +218,12 @@ static enum phase step_phase(const struct reduce *r, bool replay,
 		return tokens <= most ? PHASE_DECODE : PHASE_PREFILL;
 	if (tokens)
 		return !graphs && tokens <= 256 ? PHASE_DECODE : PHASE_PREFILL;
-	return !graphs && span <= LONG_STEP * r->short_span ? PHASE_DECODE
-							    : PHASE_PREFILL;
+	if (graphs)
+		return PHASE_PREFILL;
+	return (double)kernel_ns(r, s->begin, s->end) <=
+			       LONG_STEP * (double)r->short_step_ns
+		       ? PHASE_DECODE
+		       : PHASE_PREFILL;
 }
 
 static uint64_t step_time(uint64_t start, uint64_t span, uint64_t next)
@@ -229,7 +243,7 @@ static void add_step(struct reduce *r, const struct reduce_params *p,
 	*step = (struct reduce_step){ .start = start,
 				      .first_cell = out->cells };
 	step->cells = add_cells(r, s, p, step);
-	phase = step_phase(r, b->replay, step->tokens, span, p);
+	phase = step_phase(r, b->replay, step->tokens, s, p);
 	step->phase = (uint8_t)phase;
 	add_times(r, s, phase);
 	out->steps++;
@@ -258,16 +272,17 @@ static bool sum_step(struct reduce *r, const struct reduce_params *p,
 	return true;
 }
 
-/* The span that a quarter of the eager steps do not reach. */
-static uint64_t find_short_span(const struct reduce *r)
+/* The kernel time that a quarter of the eager steps do not reach. */
+static uint64_t find_short_step(const struct reduce *r)
 {
 	uint32_t bucket[HIST_BUCKETS] = { 0 }, steps = 0, below = 0;
 
 	for (uint32_t i = 0; i + 1 < r->bounds; i++) {
-		if (r->bound[i].replay)
+		const struct bound *b = &r->bound[i];
+
+		if (b->replay)
 			continue;
-		bucket[hist_bucket(r->ev[r->bound[i + 1].event].start -
-				   r->ev[r->bound[i].event].start)]++;
+		bucket[hist_bucket(kernel_ns(r, b->event, b[1].event))]++;
 		steps++;
 	}
 	for (uint32_t b = 0; b < HIST_BUCKETS; b++) {
@@ -295,7 +310,7 @@ void reduce_sum_steps(struct reduce *r, const struct reduce_params *p)
 	struct reduce_result *out = &r->result;
 
 	count_edges(r);
-	r->short_span = find_short_span(r);
+	r->short_step_ns = find_short_step(r);
 	for (uint32_t i = 0; i + 1 < r->bounds; i++) {
 		const struct bound *b = &r->bound[i];
 		uint32_t kernels = b[1].event - b->event;

@@ -4,23 +4,16 @@
 Rows of every sampled step must be exact, layer times within 0.1 %: through CUDA
 graphs, eagerly, and with SGLang's kernels.
 """
-import bisect
 import os
-import subprocess
 import sys
-import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import layers as L  # noqa: E402
 import ring as R  # noqa: E402
-from truth import Truth  # noqa: E402
+import tap  # noqa: E402
 
-O = os.path.abspath(os.environ.get("O", os.path.join(ROOT, "build")))
-MODELS = os.path.join(ROOT, "sim/models")
 NEAR_NS = 20000
 LIMIT = 0.001  # of layer times: they are matched step by step
-EDGE_NS = 5000000  # recording goes on and off this close to a window's times
 
 # name, model, users, other options
 CASES = [
@@ -32,41 +25,9 @@ CASES = [
     ("dense layers first, 6 users", "deepseek-v3", 6, []),
 ]
 
-number, failed = 0, 0
-
 
 def check(good, text, detail=""):
-    global number, failed
-    number += 1
-    failed += not good
-    print(f"{'ok' if good else 'not ok'} {number} - {text}")
-    if not good and detail:
-        print(f"# {detail}")
-    sys.stdout.flush()
-
-
-def run(model, users, options, windows):
-    """Records of the first windows that hold decode steps, and the truth."""
-    with tempfile.TemporaryDirectory() as folder:
-        truth = os.path.join(folder, "truth")
-        env = dict(os.environ, MOETOP_PERIOD_MS="1500",
-                   CUDA_INJECTION64_PATH=f"{O}/libmoetop-agent.so")
-        with open(os.path.join(folder, "out"), "w") as out:
-            sim = subprocess.Popen(
-                [f"{O}/sim/moetop-sim", "--model", f"{MODELS}/{model}.json",
-                 "--users", str(users), "--port", "0", "--truth", truth,
-                 "--duration", "60"] + options,
-                env=env, stdout=out, stderr=subprocess.STDOUT)
-        try:
-            ring = R.attach(sim.pid)
-            ring.control("hint", users)
-            records = R.collect(
-                ring, lambda r: sum(x.type == R.WINDOW and x.decode_steps > 0
-                                    for x in r) >= windows, 30)
-        finally:
-            sim.terminate()
-            sim.wait()
-        return records, Truth(truth)
+    tap.check(text, good, detail)
 
 
 def check_rows(name, records, truth):
@@ -107,59 +68,18 @@ def check_experts(name, records):
           f"{name}: rows of the experts add up to those of the layers")
 
 
-def layer_means(records, w):
-    """(layer, part) to mean time covered per decode step of one window."""
-    sums = {}
-    for r in records:
-        if r.type == R.LAYER and r.window == w.window and r.phase == R.DECODE:
-            key = (r.layer, r.part)
-            sums[key] = sums.get(key, 0) + r.union_ns
-    return {(n, part): sums.get((n, part), 0) / w.decode_steps
-            for n in range(w.layers_seen) for part in (R.BLOCK, R.BEFORE)}
-
-
-def worst_errors(got, steps):
-    """Largest relative errors of block times and of times between blocks."""
-    worst = [0.0, 0.0]
-    for (layer, part), mean in got.items():
-        field = "before_ns" if part == R.BEFORE else "block_ns"
-        want = sum(getattr(s.layers[layer], field) for s in steps)
-        error = abs(mean * len(steps) / want - 1) if want else abs(mean)
-        worst[part] = max(worst[part], error)
-    return worst
-
-
-def runs_inside(w, truth, eager):
-    """The decode steps that lie in a window by the times at which they and
-    their next begin: one run of them, two where an edge meets a beginning.
-    Eagerly the first may be missing: its own first layer is not recognised.
-    """
-    starts = truth.starts
-    first = bisect.bisect_left(starts, w.start_ns - EDGE_NS)
-    first_most = bisect.bisect_left(starts, w.start_ns) + eager
-    after = bisect.bisect_left(starts, w.end_ns - EDGE_NS) - 1
-    after_most = bisect.bisect_right(starts, w.end_ns + EDGE_NS) - 1
-    runs = []
-    for a in range(first, first_most + 1):
-        for b in range(after, after_most + 1):
-            run = [s for s in truth.steps[a:b] if s.phase == R.DECODE]
-            if len(run) == w.decode_steps:
-                runs.append(run)
-    return runs
-
-
 def check_times(name, records, truth):
     worst = [0.0, 0.0]
     compared, lost = 0, []
     for w in (r for r in records if r.type == R.WINDOW):
         if not w.decode_steps:
             continue
-        runs = runs_inside(w, truth, "eager" in name)
+        runs = L.runs_inside(w, truth, "eager" in name)
         if not runs:
             lost.append((w.window, w.decode_steps, w.prefill_steps))
             continue
-        got = layer_means(records, w)
-        best = min((worst_errors(got, run) for run in runs), key=max)
+        got = L.layer_means(records, w)
+        best = min((L.worst_errors(got, run) for run in runs), key=max)
         worst = [max(a, b) for a, b in zip(worst, best)]
         compared += 1
     check(compared >= 3 and not lost,
@@ -186,7 +106,7 @@ def check_steps(name, records, truth):
 
 def main():
     for name, *case in CASES:
-        records, truth = run(*case, 3)
+        records, truth = L.run(*case, 3)
         texts = [r.text for r in records if r.type == R.TEXT]
         windows = [r for r in records if r.type == R.WINDOW]
         check(len(windows) >= 3, f"{name}: windows open", str(texts))
@@ -194,12 +114,11 @@ def main():
         check_experts(name, records)
         check_times(name, records, truth)
         check_steps(name, records, truth)
-    print(f"1..{number}")
-    return failed > 0
+    tap.end()
 
 
 if __name__ == "__main__":
-    if not os.path.exists(f"{O}/sim/moetop-sim"):
-        print("1..0 # SKIP no simulated server in", O)
+    if not os.path.exists(f"{L.O}/sim/moetop-sim"):
+        print("1..0 # SKIP no simulated server in", L.O)
         sys.exit(0)
-    sys.exit(main())
+    main()
