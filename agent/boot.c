@@ -26,7 +26,7 @@
 #define SPINS 1000
 /* Without a new thread nobody can wake the borrowed one. */
 #define YIELDS_ALONE 20000
-#define TAKEN_WAIT_MS 250
+#define TAKEN_WAIT_MS 100
 #define GO_WAIT_MS 5000
 #define MS_NS 1000000
 

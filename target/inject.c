@@ -10,10 +10,10 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,53 +21,89 @@
 #define CHOICES 16
 #define SEARCH_NS 1000000000ull
 #define SEARCH_STEP_NS 1000000
-#define URGENT (-20) /* nice value: a thread of the target waits for us */
 
 struct job {
 	pid_t pid;
 	const struct inject_image *image;
 	struct inject_report *r;
+	bool urgent; /* a thread of the target waits for us */
 	int err;
 };
 
-static int busy(const struct inject_target *t, struct inject_report *r)
+/* The search for a thread. */
+struct search {
+	struct thread_choice choices[CHOICES];
+	pid_t lost[CHOICES];
+	unsigned n_lost, parked, looked;
+};
+
+static int busy(const struct search *s, pid_t pid, struct inject_report *r)
 {
 	return probe_refuse(
 		r, INJECT_BUSY,
 		"try again, or start the server with: moetop run -- CMD",
-		"none of the %u threads looked at in process %d waits where it "
-		"may be borrowed",
-		r->tries, (int)t->pid);
+		"of %u threads in process %d, %u wait where one may be "
+		"borrowed, and none could be stopped there",
+		s->looked, (int)pid, s->parked);
+}
+
+static bool is_lost(const struct search *s, pid_t tid)
+{
+	for (unsigned i = 0; i < s->n_lost; i++)
+		if (s->lost[i] == tid)
+			return true;
+	return false;
+}
+
+/* One look at all threads.  BORROW_AGAIN: none of them could be had. */
+static enum borrow_end try_each(struct borrow *b, struct search *s,
+				uint64_t end_ns, struct inject_report *r)
+{
+	const struct inject_target *t = b->target;
+	int n;
+
+	s->looked = 0;
+	n = thread_choose(t->pid, t->code, t->n_code, s->choices, CHOICES,
+			  &s->looked);
+	if (n < 0) {
+		probe_denied(r, t->pid, n);
+		return BORROW_FAILED;
+	}
+	s->parked = (unsigned)n;
+	for (int i = 0; i < n && s->n_lost < CHOICES; i++) {
+		enum borrow_end end;
+
+		if (stop_now_ns() >= end_ns)
+			break;
+		if (is_lost(s, s->choices[i].tid))
+			continue;
+		r->tries++;
+		end = borrow_run(b, &s->choices[i], r);
+		if (end == BORROW_DONE)
+			return end;
+		borrow_close(b);
+		if (end == BORROW_FAILED)
+			return end;
+		if (end == BORROW_LOST)
+			s->lost[s->n_lost++] = s->choices[i].tid;
+	}
+	return BORROW_AGAIN;
 }
 
 /* Borrow the best thread that lets itself be borrowed, for a second. */
 static int borrow(struct borrow *b, struct inject_report *r)
 {
 	const struct timespec step = { .tv_nsec = SEARCH_STEP_NS };
-	const struct inject_target *t = b->target;
 	uint64_t end_ns = stop_now_ns() + SEARCH_NS;
-	struct thread_choice choices[CHOICES];
+	struct search s = { .n_lost = 0 };
+	enum borrow_end end;
 
-	do {
-		unsigned looked = 0;
-		int n = thread_choose(t->pid, t->code, t->n_code, choices,
-				      CHOICES, &looked);
-
-		if (n < 0)
-			return probe_denied(r, t->pid, n);
-		r->tries = looked;
-		for (int i = 0; i < n && stop_now_ns() < end_ns; i++) {
-			enum borrow_end end = borrow_run(b, &choices[i], r);
-
-			if (end == BORROW_DONE)
-				return 0;
-			borrow_close(b);
-			if (end == BORROW_FAILED)
-				return -1;
-		}
+	while ((end = try_each(b, &s, end_ns, r)) == BORROW_AGAIN) {
+		if (stop_now_ns() >= end_ns)
+			return busy(&s, b->target->pid, r);
 		nanosleep(&step, NULL);
-	} while (stop_now_ns() < end_ns);
-	return busy(t, r);
+	}
+	return end == BORROW_DONE ? 0 : -1;
 }
 
 static int has_ring(pid_t pid)
@@ -88,6 +124,7 @@ static int run(const struct job *j, struct inject_target *t)
 				    "the library to load is no agent of this "
 				    "version");
 	b.boot = &boot;
+	b.urgent = j->urgent;
 	b.deadline_ns = stop_now_ns() + INJECT_LIMIT_NS;
 	err = borrow(&b, j->r);
 	if (!err)
@@ -110,10 +147,11 @@ static int run(const struct job *j, struct inject_target *t)
 static void *work(void *cls)
 {
 	struct job *j = cls;
+	const struct sched_param p = { .sched_priority = 1 };
 	struct inject_target t;
 
 	prctl(PR_SET_TIMERSLACK, 1);
-	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), URGENT);
+	j->urgent = !sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &p);
 	j->err = probe_open(&t, j->pid, j->r);
 	if (j->err)
 		return NULL;

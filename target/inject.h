@@ -50,7 +50,7 @@ struct inject_report {
 	enum inject_refusal refusal;
 	pid_t thread;      /* that was borrowed, 0 none */
 	int call;          /* number of the system call it was in */
-	unsigned tries;    /* threads looked at */
+	unsigned tries;    /* threads that we asked to stop */
 	unsigned stops;    /* ptrace stops */
 	uint64_t pause_ns; /* the borrowed thread did not do its own work */
 	uint64_t load_ns;  /* dlopen and InitializeInjection */

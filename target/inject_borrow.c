@@ -24,12 +24,19 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define STOP_WAIT_NS 50000000ull   /* parked threads stop at once */
+/* A parked thread stops at once, when it gets a processor. */
+#define STOP_WAIT_NS 300000000ull
 #define CALL_WAIT_NS 1000000000ull /* they may wait for a processor */
 #define MADE_WAIT_NS 2000000000ull /* another thread may hold a lock */
 #define MADE_SLICE_NS 500000
 #define MADE_SPIN_NS 100000u
-#define NAME_BYTES 64u /* of the memfd, just below the frame */
+/*
+ * A loaded machine would let the thread queue for a processor at every stop.  Its
+ * children do not inherit it.
+ */
+#define URGENT_POLICY (SCHED_RR | SCHED_RESET_ON_FORK)
+#define NAME_BYTES 64u /* just below the frame: the memfd's name, and zeroes */
+#define ZEROES_AT 32u
 #define THREAD_STACK_BYTES ((uint64_t)1 << 20)
 
 struct lease {
@@ -38,8 +45,9 @@ struct lease {
 	const struct thread_choice *choice;
 	struct stopped stop;
 	struct cpu_saved saved;
-	struct cpu_place home;  /* the frame that restores everything */
-	struct cpu_place place; /* home, or one that makes calls before */
+	struct cpu_place home;      /* the frame that restores everything */
+	struct cpu_place place;     /* home, or one that makes calls before */
+	bool may_be_urgent, urgent; /* it runs before all ordinary threads */
 	uint64_t sigmask;
 	uint64_t begin_ns;
 	uint64_t code; /* of the boot code in the target, 0 none */
@@ -122,6 +130,29 @@ static bool has_pending_signal(const struct lease *l)
 	return pending & ~l->sigmask;
 }
 
+static int set_policy(const struct lease *l, int policy)
+{
+	const struct sched_param p = { .sched_priority =
+					       policy == SCHED_OTHER ? 0 : 1 };
+
+	return sched_setscheduler(l->stop.tid, policy, &p) ? -errno : 0;
+}
+
+/* Only when its way home ends it again. */
+static void hurry(struct lease *l)
+{
+	l->urgent = l->may_be_urgent && !set_policy(l, URGENT_POLICY);
+	if (l->urgent)
+		inject_moment(MOMENT_URGENT);
+}
+
+static void calm(struct lease *l)
+{
+	if (l->urgent)
+		set_policy(l, SCHED_OTHER);
+	l->urgent = false;
+}
+
 /* ---- the way back --------------------------------------------------------- */
 
 /* epoll_wait is not restarted by the kernel; without a time-out, and without a
@@ -140,6 +171,8 @@ static void give_back(struct lease *l, bool changed)
 
 	cpu_resume(&regs, again ? CPU_RESUME_AGAIN : CPU_RESUME_KERNEL);
 	if (changed) {
+		calm(l);
+		inject_moment(MOMENT_CALM);
 		cpu_set_vector(l->stop.tid, &l->saved);
 		inject_moment(MOMENT_VECTOR);
 		set_mask(l, l->sigmask);
@@ -158,6 +191,7 @@ static void retreat(struct lease *l)
 {
 	if (stop_settle(&l->stop, earlier(l, CALL_WAIT_NS)))
 		give_back(l, true);
+	calm(l);
 }
 
 /* ---- taking ---------------------------------------------------------------- */
@@ -221,6 +255,24 @@ static void undo_by(struct lease *l, long number, const uint64_t args[6])
 		l->place = place;
 }
 
+/*
+ * The way home ends the urgency as well.  The flag stays with a thread whose
+ * tracer has died: it may not drop that by itself.
+ */
+static void go_home_calmly(struct lease *l)
+{
+	const struct sched_param *none =
+		(const void *)(uintptr_t)(l->home.address - NAME_BYTES +
+					  ZEROES_AT);
+
+	l->place = l->home;
+	if (l->may_be_urgent)
+		undo_by(l, SYS_sched_setscheduler,
+			(const uint64_t[6]){ 0,
+					     SCHED_OTHER | SCHED_RESET_ON_FORK,
+					     (uint64_t)(uintptr_t)none });
+}
+
 static enum borrow_end take(struct lease *l)
 {
 	uint64_t deadline_ns = earlier(l, STOP_WAIT_NS);
@@ -243,6 +295,8 @@ static enum borrow_end take(struct lease *l)
 	while (stop_wait(&l->stop, deadline_ns) == STOP_SIGNAL)
 		stop_go(&l->stop, false, l->stop.signal);
 	inject_moment(MOMENT_STOPPED);
+	if (l->stop.at == STOP_NONE)
+		return BORROW_LOST;
 	if (l->stop.at == STOP_GROUP)
 		stop_detach(&l->stop);
 	if (l->stop.at != STOP_TRAP)
@@ -261,6 +315,9 @@ static enum borrow_end take(struct lease *l)
 		give_back(l, false);
 		return BORROW_AGAIN;
 	}
+	l->may_be_urgent = l->b->urgent && !l->b->target->filtered &&
+			   sched_getscheduler(l->stop.tid) == SCHED_OTHER;
+	go_home_calmly(l);
 	inject_moment(MOMENT_FRAME);
 	return BORROW_DONE;
 }
@@ -299,8 +356,10 @@ static int64_t call(struct lease *l, long number, const uint64_t args[6],
 	err = l->masked ? 0 : set_mask(l, blocked_mask());
 	if (err)
 		return err;
-	if (!l->masked)
+	if (!l->masked) {
 		inject_moment(MOMENT_MASKED);
+		hurry(l);
+	}
 	l->masked = true;
 	if (!to_call_stop(l))
 		return -EPROTO;
@@ -325,7 +384,7 @@ static void tidy(struct lease *l)
 
 	if (b->fd_there < 0 || !stop_settle(&l->stop, earlier(l, CALL_WAIT_NS)))
 		return;
-	l->place = l->home;
+	go_home_calmly(l);
 	if (control[0])
 		call(l, SYS_munmap, control, none);
 	if (l->code)
@@ -456,11 +515,13 @@ static void take_back(struct lease *l)
 	struct boot_control *c = l->b->control;
 
 	if (!stop_settle(&l->stop, earlier(l, CALL_WAIT_NS))) {
+		calm(l);
 		set_word(&c->release);
 		return;
 	}
 	inject_moment(MOMENT_BACK);
 	if (atomic_load(&c->left)) {
+		calm(l);
 		stop_detach(&l->stop);
 		l->r->pause_ns = stop_now_ns() - l->begin_ns;
 		return;
@@ -482,8 +543,9 @@ static enum borrow_end start_thread(struct lease *l)
 	bool made;
 	int err;
 
-	/* the new thread closes and unmaps: straight home */
-	cpu_enter(&l->saved, &l->home, &b->target->gadgets,
+	/* the new thread closes and unmaps */
+	go_home_calmly(l);
+	cpu_enter(&l->saved, &l->place, &b->target->gadgets,
 		  l->code + b->boot->enter, args, &regs);
 	err = cpu_set_regs(l->stop.tid, &regs);
 	if (err)
@@ -500,6 +562,7 @@ static enum borrow_end start_thread(struct lease *l)
 		probe_refuse(l->r, INJECT_TIMEOUT, "try again",
 			     "starting a thread took more than %u ms",
 			     (unsigned)(MADE_WAIT_NS / 1000000));
+		calm(l);
 		if (stop_settle(&l->stop, earlier(l, CALL_WAIT_NS)))
 			stop_detach(&l->stop);
 		l->r->pause_ns = stop_now_ns() - l->begin_ns;

@@ -12,6 +12,7 @@ struct borrow {
 	const struct inject_image *image;
 	const struct boot_code *boot;
 	uint64_t deadline_ns;
+	bool urgent; /* we may give threads real-time priority */
 
 	/* after borrow_run */
 	int fd;                       /* ours, of the library's memfd; -1 */
@@ -22,6 +23,8 @@ struct borrow {
 enum borrow_end {
 	BORROW_DONE,  /* the new thread is there, the old one back */
 	BORROW_AGAIN, /* nothing has happened; try another thread */
+	BORROW_LOST,  /* the same, but this one cannot be stopped now (vfork);
+			 it is let go when our thread ends */
 	BORROW_FAILED /* see the report */
 };
 
