@@ -263,6 +263,19 @@ static void rest(void)
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
 }
 
+/*
+ * The stub's sleep: until `wake` is no longer what it was before the turn, or for
+ * a while when a collector has come and there was no memory to rise with.
+ */
+static void sleep_until_called(_Atomic uint32_t *wake, uint32_t before)
+{
+	const struct timespec again = { .tv_sec = 1 };
+	bool called = lives_called(agent_now_ns());
+
+	syscall(SYS_futex, wake, FUTEX_WAIT, before, called ? &again : NULL,
+		NULL, 0);
+}
+
 static void *agent_main(void *arg)
 {
 	_Atomic uint32_t *wake = &agent.ring.h->control.wake;
@@ -275,8 +288,7 @@ static void *agent_main(void *arg)
 		turn(agent_now_ns());
 		atomic_store(&in_turn, false);
 		if (agent.state == AGENT_STUB)
-			syscall(SYS_futex, wake, FUTEX_WAIT, before, NULL, NULL,
-				0);
+			sleep_until_called(wake, before);
 		else
 			rest();
 	}

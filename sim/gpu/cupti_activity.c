@@ -1,8 +1,11 @@
 #include "sim/gpu/cupti_played.h"
 #include "sim/gpu/cupti_state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "sim/gpu/cuda_api.h"
 
 /* ---- attributes ----------------------------------------------------------------- */
 
@@ -68,8 +71,24 @@ CUptiResult cuptiActivityGetAttribute(int attr, size_t *bytes, void *value)
 
 /* ---- kinds and buffers ------------------------------------------------------------- */
 
+/* The fault: another client has come between, by the calls of V2. */
+static bool displaced(void)
+{
+	uint64_t after = 0;
+	bool yes;
+
+	if (!simgpu_fault("later39", &after))
+		return false;
+	pthread_mutex_lock(&cupti.lock);
+	yes = cupti.kernels > after;
+	pthread_mutex_unlock(&cupti.lock);
+	return yes;
+}
+
 bool cupti_v1_barred(void)
 {
+	if (displaced())
+		return true;
 	for (int i = 1; i < CUPTI_CLIENTS; i++)
 		if (atomic_load(&cupti.client[i].subscribed))
 			return true;
@@ -129,6 +148,8 @@ CUptiResult cuptiActivityFlushAll(uint32_t flag)
 
 	if (atomic_load(&cupti.dead))
 		return CUPTI_E_UNKNOWN;
+	if (displaced())
+		return CUPTI_E_MULTIPLE_SUBSCRIBERS;
 	pthread_mutex_lock(&cupti.lock);
 	for (int i = 0; i < CUPTI_CLIENTS; i++)
 		ready = ready || cupti.client[i].completed ||
@@ -213,17 +234,39 @@ static void worker_join(void)
 		pthread_join(worker, NULL);
 }
 
-/* Buffers that were not flushed before are not returned. */
+static unsigned subscribers(void)
+{
+	unsigned n = 0;
+
+	for (int i = 0; i < CUPTI_CLIENTS; i++)
+		n += atomic_load(&cupti.client[i].subscribed);
+	return n;
+}
+
+/*
+ * Buffers that were not flushed before are not returned.  The contexts are
+ * synchronised, which spoils a capture.  At the entry of a call the real one may
+ * crash or hang; here it is sure to be noticed.
+ */
 CUptiResult cuptiFinalize(void)
 {
 	if (atomic_load(&cupti.dead))
 		return CUPTI_E_UNKNOWN;
+	if (cupti_site() == CUPTI_ENTER) {
+		fputs("libcupti: cuptiFinalize at the entry of a call\n",
+		      stderr);
+		abort();
+	}
+	if (subscribers() > 1)
+		return CUPTI_OK; /* others go on as if nothing had happened */
 	cupti_teardown();
 	worker_join();
+	cuCtxSynchronize();
 	pthread_mutex_lock(&cupti.delivery);
 	pthread_mutex_lock(&cupti.lock);
 	for (int i = 0; i < CUPTI_CLIENTS; i++)
 		cupti_client_forget(&cupti.client[i]);
+	cupti.kernels = 0;
 	pthread_mutex_unlock(&cupti.lock);
 	pthread_mutex_unlock(&cupti.delivery);
 	return CUPTI_OK;

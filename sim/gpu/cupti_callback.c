@@ -16,6 +16,12 @@ static _Thread_local struct {
 	uint64_t data[CUPTI_CLIENTS];
 } calls[DEPTH_MAX];
 static _Thread_local unsigned depth;
+static _Thread_local int site_now = -1;
+
+int cupti_site(void)
+{
+	return site_now;
+}
 
 static bool wanted(struct client *c, int domain, uint32_t cbid)
 {
@@ -97,7 +103,9 @@ static void on_api(int site, uint32_t cbid, const char *function,
 		if (!wanted(&cupti.client[i], CUPTI_DOMAIN_DRIVER, cbid))
 			continue;
 		d.correlation_data = &data[i];
+		site_now = site;
 		call(&cupti.client[i], CUPTI_DOMAIN_DRIVER, cbid, &d);
+		site_now = -1;
 	}
 }
 

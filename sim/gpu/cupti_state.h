@@ -154,6 +154,8 @@ extern struct cupti_state cupti;
  * live are refused. */
 struct client *cupti_client_of(void *subscriber);
 bool cupti_v1_barred(void);
+/* Of the API callback that this thread is in, CUPTI_ENTER or CUPTI_EXIT; -1. */
+int cupti_site(void);
 
 CUptiResult cupti_subscribe_as(struct client *c, void **subscriber,
 			       cupti_callback fn, void *userdata);

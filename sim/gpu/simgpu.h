@@ -86,7 +86,9 @@ double simgpu_flops(const char *type); /* "bf16", "fp8", "fp4"; 0: none */
 /*
  * Faults, also through the environment MOETOP_SIM_FAULT="name[=n],...":
  *   subscribe39	 cuptiSubscribe answers 39 (another profiler is there)
- *   zero_stamps=n	 timestamps are 0 after n kernel records
+ *   later39=n		 CUPTI answers 39 after n kernel records
+ *   zero_stamps=n	 timestamps are 0 after n kernel records since the
+ *			 start or cuptiFinalize
  *   drop_records=n	 every n-th kernel record is dropped and counted
  *   strange_records	 the members of records lie elsewhere than in any release
  *   starve		 no buffer is ever returned before a forced flush
