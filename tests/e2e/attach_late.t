@@ -80,6 +80,17 @@ class Server:
         return sorted(fds), sorted(names), sorted(maps)
 
 
+    def settled(self):
+        """The same, once nothing has changed for half a second."""
+        same, last = 0, None
+        while same < 5:
+            now = self.left()
+            same = same + 1 if now == last else 0
+            last = now
+            time.sleep(0.1)
+        return last
+
+
 class Load:
     def __init__(self, server, users):
         self.p = subprocess.Popen(
@@ -141,7 +152,7 @@ def compare_layers(server, snapshot, spans):
 
 
 def first_attach(server):
-    before = server.left()
+    before = server.settled()
     start = time.monotonic()
     p = moetop(server, "--interval", "0.5")
     shown = spans = None
@@ -197,7 +208,7 @@ def what_is_left(server, before):
 
 
 def second_attach(server):
-    before = server.left()
+    before = server.settled()
     p = moetop(server, "--no-inject", "--count", "4")
     got, err = lines(p)
     last = got[-1]
@@ -266,10 +277,10 @@ def eager():
 def forbidden():
     server = Server("--users", "2")
     try:
-        before = server.left()
+        before = server.settled()
         got, _ = lines(moetop(server, "--no-inject", "--count", "3"))
         check("--no-inject: nothing is brought in, and the remedy is named",
-              server.left() == before and
+              wait(lambda: server.left() == before, 2) and
               tier(got[-1], "T2")["state"] == "missing" and
               "--no-inject" in tier(got[-1], "T2")["remedy"],
               tier(got[-1], "T2"))
