@@ -1,154 +1,195 @@
+/* From an update to the facts that the rules look at. */
 #include "model/findings.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
-#define HOST_IDLE_MIN 0.3
-#define PADDING_MIN 1.3
-#define SMBU_MAX 1.02
+#define MERGE_MIN 2.0
+/* Fewer tokens per request are requests that came and went. */
+#define SPECULATION_TOKENS_MIN 1.5
 
-static struct finding *add(struct snapshot *out, const char *rule,
-			   enum severity severity, struct value gain,
-			   const char *fmt, ...)
-	__attribute__((format(printf, 5, 6)));
-
-/* NULL when there is no room left. */
-static struct finding *add(struct snapshot *out, const char *rule,
-			   enum severity severity, struct value gain,
-			   const char *fmt, ...)
+/* A figure of the present, NAN else. */
+static double now(const struct snapshot *out, enum metric_id id)
 {
-	struct finding *f;
-	va_list ap;
+	struct value v = out->metrics[id];
 
-	if (out->n_findings == SNAPSHOT_FINDINGS_MAX)
-		return NULL;
-	f = &out->findings[out->n_findings++];
-	*f = (struct finding){ .severity = severity, .gain = gain };
-	snprintf(f->rule, sizeof(f->rule), "%s", rule);
-	va_start(ap, fmt);
-	vsnprintf(f->text, sizeof(f->text), fmt, ap);
-	va_end(ap);
-	return f;
+	return v.state == VALUE_OK ? v.v : NAN;
 }
 
-static void cite(struct finding *f, const char *key, double v)
+static double ratio(double a, double b)
 {
-	if (!f || f->n_evidence == sizeof(f->evidence) / sizeof(f->evidence[0]))
-		return;
-	snprintf(f->evidence[f->n_evidence].key, sizeof(f->evidence[0].key),
-		 "%s", key);
-	f->evidence[f->n_evidence++].v = v;
+	return b > 0 ? a / b : NAN;
 }
 
-static const struct value unknown = { .state = VALUE_NO_DATA };
-
-static void find_valley(const struct evidence *e, const struct figures *f,
-			struct snapshot *out)
+static void gather_shares(const struct evidence *e, const struct figures *f,
+			  struct finding_facts *a)
 {
-	bool near = out->side == SIDE_NEAR;
-	struct value gain = unknown;
-	double s1 = e->active > 0 ? e->single / e->active : 0;
-	struct finding *n;
-
-	if (out->regime != REGIME_VALLEY || !f->have_shares)
+	if (e->active > 0)
+		a->single_ratio = e->single / e->active;
+	if (!f->have_shares)
 		return;
+	a->expert_share = f->shares.expert;
+	a->kv_share = f->shares.kv;
+	a->compute_share = f->shares.compute;
+	if (f->exit_tokens > 0)
+		a->exit_tokens = f->exit_tokens;
 	if (f->exit_cost_ratio > 0 && f->exit_cost_ratio < 1)
-		gain = value_make(1 - f->exit_cost_ratio, SOURCE_MODELLED);
-	n = add(out, near ? "valley_near" : "valley_far", SEVERITY_WARNING,
-		gain,
-		near ? "A little more load mostly reads more experts; they are "
-		       "shared from %s %.0f tokens per step on (now %.0f %% of "
-		       "those read serve a single row)."
-		     : "More load is shared better and better, up to %s %.0f "
-		       "tokens per step (now %.0f %% of the experts read serve "
-		       "a single row).",
-		f->uniform ? "at least" : "about", f->exit_tokens, s1 * 100);
-	cite(n, "single_row_ratio", s1);
-	cite(n, "expert_share_ratio", f->shares.expert);
-	cite(n, "tokens_per_step", e->tokens.v);
-	cite(n, "exit_tokens_per_step", f->exit_tokens);
+		a->exit_cost_ratio = f->exit_cost_ratio;
 }
 
-static void find_roofs(const struct figures *f, struct snapshot *out)
+/* The fewest servers that pass the exit together, if they would fit. */
+static void gather_merge(const struct snapshot *out, struct finding_facts *a)
 {
-	if (out->regime == REGIME_KV && f->shares.kv > 0)
-		cite(add(out, "kv_bound", SEVERITY_NOTICE, unknown,
-			 "Attention takes %.0f %% of a step: reading the KV "
-			 "cache, not the experts, sets the price of a token.",
-			 f->shares.kv * 100),
-		     "kv_share_ratio", f->shares.kv);
-	if (out->regime == REGIME_COMPUTE && f->shares.compute > 0)
-		cite(add(out, "compute_bound", SEVERITY_INFO, unknown,
-			 "%.0f %% of a step is bound by arithmetic: the "
-			 "weights are well shared.",
-			 f->shares.compute * 100),
-		     "compute_share_ratio", f->shares.compute);
+	for (unsigned i = 0; i < out->n_what_if; i++) {
+		const struct snapshot_what_if *w = &out->what_if[i];
+
+		if (w->kind != WHAT_IF_MERGE || w->limit == WHATIF_MEMORY ||
+		    !(w->amount >= MERGE_MIN) ||
+		    !(w->tokens_per_step.v >= a->exit_tokens) ||
+		    !value_known(w->cost_ratio) || !(w->cost_ratio.v < 1) ||
+		    w->amount > fmin(a->merge, INFINITY))
+			continue;
+		a->merge = w->amount;
+		a->merge_cost_ratio = w->cost_ratio.v;
+	}
 }
 
-static void find_idle_steps(const struct model *m, const struct evidence *e,
-			    struct snapshot *out)
+/* Of the step time in a window, what no kernel covers. */
+static void gather_host(const struct model *m, const struct evidence *e,
+			struct finding_facts *a)
 {
 	const struct sample_window *w = &m->window;
 	double steps_ns = w->step_ns[0] + w->step_ns[1];
-	double idle = steps_ns > 0 ? 1 - w->busy_ns / steps_ns : 0;
 
-	if (!e->agrees || e->idle || idle <= HOST_IDLE_MIN)
+	if (!e->agrees || e->idle || !m->have_window)
 		return;
-	cite(add(out, "host_bound", SEVERITY_WARNING,
-		 value_make(idle, SOURCE_MODELLED),
-		 "No kernel runs for %.0f %% of a step: the GPU waits for the "
-		 "host (launches, scheduling, sampling).",
-		 idle * 100),
-	     "idle_ratio", idle);
+	if (steps_ns > 0)
+		a->idle_ratio = 1 - w->busy_ns / steps_ns;
+	if (w->launches[0] > 0)
+		a->launches = ratio(w->launches[0], w->steps[0]);
 }
 
 /* The kernels run with more rows than there are tokens. */
-static void find_padding(const struct model *m, const struct evidence *e,
-			 struct snapshot *out)
+static void gather_padding(const struct model *m, const struct evidence *e,
+			   struct finding_facts *a)
 {
 	const struct sample_window *w = &m->window;
 	const struct sample_rows *r = &w->rows;
-	double padded = r->rows > 0 ? (r->rows + r->padded_rows) / r->rows : 0;
-	struct finding *n;
 
-	if (!e->classify || e->idle)
+	if (!e->classify || e->idle || !(r->rows > 0))
 		return;
-	if (r->rows > 0 && w->steps[0] > 0 && e->tokens.v > 0)
-		padded = fmax(padded, w->tokens[0] / w->steps[0] / e->tokens.v);
-	if (padded <= PADDING_MIN)
-		return;
-	n = add(out, "padding", SEVERITY_NOTICE, unknown,
-		"Steps are padded to %.1f times their tokens: capture a CUDA "
-		"graph nearer to %.0f tokens.",
-		padded, e->tokens.v);
-	cite(n, "padded_over_real_ratio", padded);
-	cite(n, "tokens_per_step", e->tokens.v);
+	a->padded_ratio = (r->rows + r->padded_rows) / r->rows;
+	if (w->steps[0] > 0 && e->tokens.v > 0)
+		a->padded_ratio =
+			fmax(a->padded_ratio,
+			     w->tokens[0] / w->steps[0] / e->tokens.v);
 }
 
-static void find_impossible(const struct evidence *e, struct snapshot *out)
+/* Of the bytes that DRAM moved, what is not dense weights or cache. */
+static double reads_per_expert(const struct figures *f,
+			       const struct snapshot *out)
 {
-	struct value s = out->metrics[METRIC_USEFUL_MBU];
+	const struct step_cost *c = &f->cost;
+	double rest = c->dense_bytes + c->kv_bytes;
+	double moved =
+		now(out, METRIC_READ_AMPLIFICATION) * (c->routed_bytes + rest);
 
-	if (s.state != VALUE_OK || s.v <= SMBU_MAX ||
-	    e->active_source != SOURCE_MEASURED)
+	return ratio(moved - rest, c->routed_bytes);
+}
+
+static void gather_kernels(const struct evidence *e, const struct figures *f,
+			   const struct snapshot *out, struct finding_facts *a)
+{
+	bool measured = e->active_source == SOURCE_MEASURED;
+	double floor_s = ratio(f->cost.routed_bytes, f->machine.bw);
+
+	if (!f->have_cost || !e->classify || e->idle)
 		return;
-	cite(add(out, "smbu_impossible", SEVERITY_WARNING, unknown,
-		 "The bytes that a step needs take %.0f %% of the peak "
-		 "bandwidth, which cannot be: the model config, the GPU or "
-		 "the number of GPUs is wrong.",
-		 s.v * 100),
-	     "useful_mbu_ratio", s.v);
+	if (e->expert_s > 0)
+		a->expert_time_ratio = fmin(ratio(e->expert_s, f->step_s), 1);
+	/* a single token reads k experts whatever the routing is */
+	if (measured || e->tokens.v < 1.5)
+		a->floor_ratio = ratio(e->expert_s, floor_s);
+	if (!measured)
+		return;
+	a->rows_per_active = now(out, METRIC_ROWS_PER_ACTIVE);
+	a->reads_per_expert = reads_per_expert(f, out);
+}
+
+static void gather_balance(const struct model *m, const struct evidence *e,
+			   const struct figures *f, const struct arch *arch,
+			   const struct snapshot *out, struct finding_facts *a)
+{
+	const struct sample_rows *r = &m->window.rows;
+
+	a->effective = f->effective;
+	a->experts = arch->experts;
+	a->straggler = f->straggler;
+	a->rank_active = now(out, METRIC_RANK_ACTIVE);
+	a->excess_imbalance = now(out, METRIC_EXCESS_IMBALANCE);
+	a->ridge_rows = now(out, METRIC_RIDGE_ROWS);
+	if (e->classify && e->have_rows && r->max_rows > 0)
+		a->max_rows = ratio(r->max_rows, r->cells);
+}
+
+/* Tokens that the engine says it kept, over requests in its decode steps. */
+static void gather_speculation(const struct evidence *e,
+			       const struct snapshot *out,
+			       struct finding_facts *a)
+{
+	struct value kept = out->metrics[METRIC_TOKENS];
+	double steps = e->steps_per_s.v, each = e->tokens_per_request;
+	struct whatif_point alone;
+
+	if (!(each >= SPECULATION_TOKENS_MIN) || kept.state != VALUE_OK ||
+	    kept.source != SOURCE_SCRAPED || !(steps > 0) ||
+	    !whatif_at(&out->what_if_base,
+		       &(struct whatif_change){ .batch = e->tokens.v / each },
+		       &alone))
+		return;
+	a->verified = each;
+	a->kept = ratio(kept.v, steps * e->tokens.v / each);
+	a->draft_step_ratio = ratio(out->what_if_base.step_s, alone.step_s);
+}
+
+static void gather_dense(const struct figures *f, const struct arch *arch,
+			 struct finding_facts *a)
+{
+	const struct step_cost *c = &f->cost;
+
+	if (!f->have_cost)
+		return;
+	a->dense_ratio = ratio(c->dense_bytes,
+			       c->routed_bytes + c->dense_bytes + c->kv_bytes);
+	a->dense_bytes_per_weight =
+		ratio(arch->dense_bytes, arch->dense_params);
 }
 
 void findings_fill(const struct model *m, const struct evidence *e,
-		   const struct figures *f, struct snapshot *out)
+		   const struct figures *f, const struct arch *arch,
+		   struct snapshot *out)
 {
-	out->n_findings = 0;
-	find_impossible(e, out);
-	find_valley(e, f, out);
-	find_roofs(f, out);
-	find_idle_steps(m, e, out);
-	find_padding(m, e, out);
+	struct finding_facts a;
+
+	finding_facts_clear(&a);
+	a.regime = out->regime;
+	a.side = out->side;
+	a.uniform = f->uniform;
+	if (value_known(e->tokens))
+		a.tokens = e->tokens.v;
+	gather_shares(e, f, &a);
+	gather_merge(out, &a);
+	gather_host(m, e, &a);
+	gather_padding(m, e, &a);
+	if (e->active_source == SOURCE_MEASURED)
+		a.useful_mbu = now(out, METRIC_USEFUL_MBU);
+	if (arch && arch_is_moe(arch)) {
+		gather_kernels(e, f, out, &a);
+		gather_balance(m, e, f, arch, out, &a);
+		gather_speculation(e, out, &a);
+		gather_dense(f, arch, &a);
+	}
+	out->n_findings = finding_rules(&a, out->findings);
+	for (unsigned i = 0; i < out->n_findings; i++)
+		finding_words(&out->findings[i], out->findings[i].text,
+			      sizeof(out->findings[i].text));
 }

@@ -158,6 +158,6 @@ void model_update(struct model *m, const struct sample *given,
 	tables_fill(m, &e, out);
 	fill_hists(m, &in, &e, out);
 	classify(m, &in, &e, &f, out);
-	findings_fill(m, &e, &f, out);
+	findings_fill(m, &e, &f, arch, out);
 	verdict_fill(&e, &f, arch, out);
 }

@@ -4,6 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Numbers that would break the box: what is beyond is said as these. */
+#define USERS_MAX 9999999.0
+#define USD_MAX 99999.99
+/* A move that saves less is not worth a sentence. */
+#define MOVE_COST_MAX 0.9
+
 /* A queue that is more than arrivals on their way in. */
 #define QUEUED_MIN 2
 #define QUEUED_RATIO 0.1
@@ -15,10 +21,11 @@ static void say_load(const struct evidence *e, const struct snapshot *out,
 	struct value users = out->metrics[METRIC_IN_FLIGHT];
 
 	if (value_known(users) && users.v >= 0.5)
-		snprintf(text, bytes, "%.0f user%s", users.v,
+		snprintf(text, bytes, "%.0f user%s", fmin(users.v, USERS_MAX),
 			 users.v < 1.5 ? "" : "s");
 	else
-		snprintf(text, bytes, "%.0f token%s per step", e->tokens.v,
+		snprintf(text, bytes, "%.0f token%s per step",
+			 fmin(e->tokens.v, USERS_MAX),
 			 e->tokens.v < 1.5 ? "" : "s");
 }
 
@@ -55,6 +62,19 @@ static const char *way_out(const struct evidence *e, const struct figures *f,
 	return NULL;
 }
 
+/* The end of the sentence: between what the exit is in nine of ten cases. */
+static void say_interval(const struct snapshot *out, char *text, size_t bytes)
+{
+	struct value low = out->metrics[METRIC_TRAFFIC_EXIT_LOW];
+	struct value high = out->metrics[METRIC_TRAFFIC_EXIT_HIGH];
+
+	if (value_known(low) && value_known(high) && high.v > low.v)
+		snprintf(text, bytes, " (%.0f to %.0f).",
+			 fmin(low.v, USERS_MAX), fmin(high.v, USERS_MAX));
+	else
+		snprintf(text, bytes, ".");
+}
+
 /* Of a decode step: where prompts rule it says nothing.  KV reads that are not
  * known can only make the next request dearer. */
 static void say_gain(const struct evidence *e, const struct figures *f,
@@ -73,16 +93,19 @@ static void say_gain(const struct evidence *e, const struct figures *f,
 	    queued.v > QUEUED_RATIO * e->tokens.v)
 		n = snprintf(line, sizeof(out->verdict[1]),
 			     "One more request would wait: %.0f are queued.",
-			     queued.v);
+			     fmin(queued.v, USERS_MAX));
 	else
 		n = snprintf(line, sizeof(out->verdict[1]),
 			     "One more request is %s%.0f %% free%s.",
 			     kv ? "" : "up to ", f->shares.gain * 100,
 			     kv ? "" : " (KV reads not known)");
 	if (way)
-		snprintf(line + n, sizeof(out->verdict[1]) - (size_t)n,
-			 "  The valley %s %.0f tokens per step.", way,
-			 f->exit_tokens);
+		n += snprintf(line + n, sizeof(out->verdict[1]) - (size_t)n,
+			      "  The valley %s %.0f tokens per step", way,
+			      fmin(f->exit_tokens, USERS_MAX));
+	if (way)
+		say_interval(out, line + n,
+			     sizeof(out->verdict[1]) - (size_t)n);
 }
 
 /* Of dollars: a cheap token is not free. */
@@ -91,12 +114,51 @@ static int decimals(double usd)
 	return usd < 0.0995 ? 4 : 2;
 }
 
+static const struct snapshot_what_if *best_move(const struct snapshot *out)
+{
+	const struct snapshot_what_if *best = NULL;
+
+	for (unsigned i = 0; i < out->n_what_if; i++) {
+		const struct snapshot_what_if *w = &out->what_if[i];
+		bool layout = w->kind == WHAT_IF_MERGE ||
+			      w->kind == WHAT_IF_TP || w->kind == WHAT_IF_EP;
+
+		if (layout && w->limit == WHATIF_WITHIN &&
+		    value_known(w->cost_ratio) &&
+		    w->cost_ratio.v <
+			    (best ? best->cost_ratio.v : MOVE_COST_MAX))
+			best = w;
+	}
+	return best;
+}
+
+/* What to change, when that is worth it. */
+static void say_move(const struct snapshot *out, char *line, size_t bytes)
+{
+	const struct snapshot_what_if *w = best_move(out);
+	size_t n = strlen(line);
+	char move[40];
+
+	if (!w)
+		return;
+	if (w->kind == WHAT_IF_MERGE)
+		snprintf(move, sizeof(move), "merge %.0f such servers",
+			 fmin(w->amount, 99));
+	else
+		snprintf(move, sizeof(move), "%s %.0f",
+			 w->kind == WHAT_IF_TP ? "TP" : "EP",
+			 fmin(w->amount, 9999));
+	snprintf(line + n, bytes - n, "%sBest move: %s (-%.0f %%).",
+		 n ? "  " : "", move, (1 - w->cost_ratio.v) * 100);
+}
+
 /* What is not experts' or dense reads is taken not to grow with the load: a
  * limit, not a promise; where KV, arithmetic or prompts rule, not even that. */
 static void say_cost(const struct figures *f, struct snapshot *out)
 {
 	struct value cost = out->metrics[METRIC_COST];
-	double there = cost.v * f->exit_cost_ratio;
+	double usd = fmin(cost.v, USD_MAX), there = usd * f->exit_cost_ratio;
+	double exit_tokens = fmin(f->exit_tokens, USERS_MAX);
 	char *line = out->verdict[2];
 	size_t bytes = sizeof(out->verdict[2]);
 	bool reads = out->regime == REGIME_SOLO ||
@@ -108,17 +170,18 @@ static void say_cost(const struct figures *f, struct snapshot *out)
 		snprintf(line, bytes,
 			 "Now $%.*f per M tokens; at %.0f tokens per step "
 			 "as low as $%.*f (-%.0f %%).",
-			 decimals(cost.v), cost.v, f->exit_tokens,
-			 decimals(there), there,
-			 (1 - f->exit_cost_ratio) * 100);
+			 decimals(usd), usd, exit_tokens, decimals(there),
+			 there, (1 - f->exit_cost_ratio) * 100);
 	else if (value_known(cost))
-		snprintf(line, bytes, "Now $%.*f per M tokens.",
-			 decimals(cost.v), cost.v);
+		snprintf(line, bytes, "Now $%.*f per M tokens.", decimals(usd),
+			 usd);
 	else if (ahead)
 		snprintf(line, bytes,
 			 "At %.0f tokens per step a token could cost up to "
 			 "%.0f %% less.",
-			 f->exit_tokens, (1 - f->exit_cost_ratio) * 100);
+			 exit_tokens, (1 - f->exit_cost_ratio) * 100);
+	if (reads)
+		say_move(out, line, bytes);
 }
 
 static void say(struct snapshot *out, const char *text)

@@ -1,6 +1,8 @@
 /* Regimes, findings and the verdict of hand-made samples, and the edges. */
 #include "tests/unit/model/snapshot_fixture.h"
 
+#include "model/findings.h"
+
 /* ---- regimes and findings --------------------------------------------- */
 
 static bool found(const char *rule)
@@ -277,6 +279,137 @@ static void test_one_more_waits_where_others_do(void **state)
 	assert_non_null(strstr(f->snap.verdict[1], "free"));
 }
 
+/* Rows that a line takes when it is broken between words. */
+static unsigned rows_of(const char *s, unsigned width)
+{
+	unsigned rows = *s != '\0', used = 0;
+
+	while (*s) {
+		unsigned blanks = (unsigned)strspn(s, " ");
+		unsigned word = (unsigned)strcspn(s + blanks, " ");
+
+		if (used && used + blanks + word > width) {
+			rows++;
+			used = word;
+		} else {
+			used += blanks + word;
+		}
+		s += blanks + word;
+	}
+	return rows;
+}
+
+static void verdict_fits(void)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		const char *line = f->snap.verdict[i];
+
+		if (rows_of(line, VERDICT_COLUMNS) <= VERDICT_ROWS &&
+		    strlen(line) + 1 < sizeof(f->snap.verdict[i]))
+			continue;
+		print_error("%zu: %s\n", strlen(line), line);
+		fail();
+	}
+}
+
+/* Whatever the load and the price are, the box holds it all. */
+static void test_verdicts_keep_their_box(void **state)
+{
+	static const double tokens[] = { 1, 14, 40, 1e4, 1e6 };
+	const struct model_settings dear = { .gpu_price = 99999 };
+
+	(void)state;
+	model_free(f->model);
+	f->model = model_new(&dear);
+	for (unsigned i = 0; i < 5 * 4; i++) {
+		double b = tokens[i % 5];
+		double active = fmin(fmin(8 * b, 128), 20 + 2 * b);
+
+		if (i < 10)
+			give_requests(b * 9999, 0);
+		else
+			f->in.have_requests = false;
+		give_agent(1e-3);
+		give_window(b, active, i % 2 ? active * 0.6 : active * 0.2);
+		f->window.rows.sum_squares = f->window.rows.rows * b / 4;
+		f->in.have_scrape = i % 4 == 3;
+		f->in.queued = 1e9;
+		f->in.now_ns += 40e9;
+		f->window.end_ns = f->in.now_ns;
+		for (unsigned n = 0; n < 3; n++)
+			update();
+		verdict_fits();
+		all_finite();
+	}
+}
+
+/* Kernels of 6 ms for the reads of 29 experts in 48 layers, 2.7 ms. */
+static void test_kernel_far_from_its_floor(void **state)
+{
+	double floor_s = 48 * 29 * 9437184.0 / 4.8e12;
+
+	(void)state;
+	give_requests(4, 0);
+	give_agent(100);
+	give_window(4, 29, 26);
+	update();
+	assert_true(found("kernel_floor"));
+	for (unsigned i = 0; i < f->snap.n_findings; i++)
+		if (!strcmp(f->snap.findings[i].rule, "kernel_floor"))
+			assert_true(fabs(f->snap.findings[i].evidence[0].v -
+					 6e-3 / floor_s) < 1e-6);
+	give_window(4, 29, 26);
+	f->window.group_ns[0] = 3e8;
+	f->window.end_ns += 1;
+	update();
+	assert_false(found("kernel_floor"));
+}
+
+/* 16 tokens of 128 rows on 80 experts, and DRAM moves what 128 reads need. */
+static void test_experts_read_once_per_row(void **state)
+{
+	double rest = 2.44e9, row = 48 * 9437184.0;
+
+	(void)state;
+	give_requests(16, 0);
+	give_agent(100);
+	give_window(16, 80, 50);
+	f->in.have_dram = true;
+	f->in.dram_write = 0;
+	f->in.dram_read = 100 * (rest + 128 * row);
+	update();
+	assert_true(found("per_row_reads"));
+	give_window(16, 80, 50);
+	f->window.end_ns += 1;
+	f->in.dram_read = 100 * (rest + 80 * row);
+	update();
+	assert_false(found("per_row_reads"));
+}
+
+static void test_slowest_rank(void **state)
+{
+	(void)state;
+	f->in.gpus = 8;
+	f->snap.target.ep = 8;
+	give_requests(16, 0);
+	give_agent(100);
+	give_window(16, 80, 50);
+	f->window.ranks = 8;
+	for (unsigned l = 0; l < 48; l++)
+		f->window.layers[l].slowest_ns =
+			1.3 * f->window.layers[l].group_ns[0];
+	update();
+	assert_true(found("ep_imbalance"));
+	give_window(16, 80, 50);
+	f->window.end_ns += 1;
+	f->window.ranks = 8;
+	for (unsigned l = 0; l < 48; l++)
+		f->window.layers[l].slowest_ns =
+			1.05 * f->window.layers[l].group_ns[0];
+	update();
+	assert_false(found("ep_imbalance"));
+}
+
 static void test_target_and_health_are_left_alone(void **state)
 {
 	(void)state;
@@ -307,6 +440,10 @@ int main(void)
 		T(test_what_a_verdict_lacks),
 		T(test_a_cheap_token_is_not_free),
 		T(test_one_more_waits_where_others_do),
+		T(test_verdicts_keep_their_box),
+		T(test_kernel_far_from_its_floor),
+		T(test_experts_read_once_per_row),
+		T(test_slowest_rank),
 		T(test_target_and_health_are_left_alone),
 	};
 
