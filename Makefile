@@ -201,6 +201,7 @@ docs: $(O)/tests/unit/exporter/test_metrics_doc
 # What moetop costs; docs/OVERHEAD.md keeps the figures.  Root, a quiet machine.
 bench: all $(tools)
 	$(O)/tests/bench/bench_agent
+	$(O)/tests/bench/bench_model
 	$(O)/tests/bench/requests_cost 64 0 20
 	$(O)/tests/bench/requests_cost 400 20000 20
 

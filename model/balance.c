@@ -8,7 +8,7 @@
 
 #define DEVIATIONS 12.0 /* of the mean: beyond is nothing */
 #define BATCH_MAX 1e7
-#define NORMAL_STEPS 240
+#define NORMAL_STEPS 64
 #define RANKS_MAX 4096.0
 
 /* ---- one histogram ------------------------------------------------------ */

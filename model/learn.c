@@ -6,6 +6,7 @@
 #include "model/valley.h"
 
 #include <math.h>
+#include <stddef.h>
 
 /* Near one row, or near all experts, a histogram says little about skew. */
 #define TOKENS_MIN 2.0
@@ -149,8 +150,8 @@ static void find_edges(struct model *m)
 {
 	struct valley_edges *v = &m->edges;
 
-	v->floor = traffic_batch_at(&m->traffic, SINGLE_RATIO_FLOOR,
-				    &v->floor_low, &v->floor_high);
+	v->floor =
+		traffic_batch_at(&m->traffic, SINGLE_RATIO_FLOOR, NULL, NULL);
 	v->exit = traffic_batch_at(&m->traffic, SINGLE_RATIO_EXIT, &v->exit_low,
 				   &v->exit_high);
 }

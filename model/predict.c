@@ -49,6 +49,7 @@ void predict_base(const struct model *m, const struct sample *in,
 		e->kv_capacity_bytes > 0 ? e->kv_capacity_bytes : 0;
 	w->usd_per_gpu_hour = m->settings.gpu_price;
 	w->source = source_weaker(f->source, SOURCE_MODELLED);
+	whatif_settle(w);
 	if (f->exit_tokens > w->batch &&
 	    whatif_at(w, &(struct whatif_change){ .batch = f->exit_tokens },
 		      &exit) &&

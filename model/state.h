@@ -47,8 +47,8 @@ struct prompts {
 
 /* Where the valley is for this traffic; all 0: not known, or there is none. */
 struct valley_edges {
-	double floor, floor_low, floor_high; /* s1 = 1/2 */
-	double exit, exit_low, exit_high;    /* s1 = 0.1 */
+	double floor;                     /* s1 = 1/2 */
+	double exit, exit_low, exit_high; /* s1 = 0.1 */
 };
 
 struct model {

@@ -9,7 +9,7 @@
 #define BISECTIONS 200
 /* Bins in the ratio of a popularity to the mean one: BINS_PER_OCTAVE from
  * 2^-8 to 2^8, bin 0 for what is below. */
-#define BINS_PER_OCTAVE 6
+#define BINS_PER_OCTAVE 4
 #define LOWEST_OCTAVE (-8)
 /* A missing share below this is all that rounding leaves of E - U. */
 #define MISSING_MIN 1e-9
@@ -24,103 +24,113 @@ void traffic_uniform(struct traffic *t, double experts, double top_k)
 	t->skew = VALLEY_SKEW_UNIFORM;
 }
 
+/* The data may be worth this many times more or less. */
+#define WORTH_RANGE 3.0
+
 /* ---- the curve before it is anchored ----------------------------------- */
 
+/* Of one expert's chance, alpha + beta being the same for all. */
 struct posterior {
 	double alpha, beta;
 };
 
-static struct posterior posterior(const struct traffic *t, unsigned bin)
+static double posterior_sum(const struct traffic *t, double tokens)
+{
+	return t->skew * t->experts / t->top_k + tokens;
+}
+
+static struct posterior posterior(const struct traffic *t, double tokens,
+				  unsigned bin)
 {
 	double ratio = t->experts / t->top_k;
 	double q = t->bins[bin].q;
 
 	return (struct posterior){
-		.alpha = t->skew + q * t->tokens,
-		.beta = t->skew * (ratio - 1) + (1 - q) * t->tokens,
+		.alpha = t->skew + q * tokens,
+		.beta = t->skew * (ratio - 1) + (1 - q) * tokens,
 	};
 }
 
-/* E[(1 - q)^b] under p. */
-static double miss(struct posterior p, double b)
+/* tokens: what the sample is taken to be worth. */
+static double raw_active(const struct traffic *t, double tokens, double b)
 {
-	return exp(valley_ln_rise(p.beta, b) -
-		   valley_ln_rise(p.alpha + p.beta, b));
-}
-
-static double raw_active(const struct traffic *t, double b)
-{
-	double sum = 0;
+	double sum = 0, all;
 
 	if (t->basis != TRAFFIC_POPULARITY)
 		return valley_skewed_active(t->experts, t->top_k, t->skew, b);
-	for (unsigned i = 0; i < t->n; i++)
-		sum += t->bins[i].experts * (1 - miss(posterior(t, i), b));
+	all = valley_ln_rise(posterior_sum(t, tokens), b);
+	for (unsigned i = 0; i < t->n; i++) {
+		struct posterior p = posterior(t, tokens, i);
+
+		sum -= t->bins[i].experts *
+		       expm1(valley_ln_rise(p.beta, b) - all);
+	}
 	return sum;
 }
 
 /* b E[q (1 - q)^(b-1)] summed: the backward difference of U times b. */
 static double raw_single(const struct traffic *t, double b)
 {
-	double sum = 0;
+	double sum = 0, all, total;
 
 	if (t->basis != TRAFFIC_POPULARITY)
 		return valley_skewed_single(t->experts, t->top_k, t->skew, b);
 	if (b <= 1)
 		return b * t->top_k;
+	total = posterior_sum(t, t->tokens);
+	all = valley_ln_rise(total + 1, b - 1);
 	for (unsigned i = 0; i < t->n; i++) {
-		struct posterior p = posterior(t, i);
-		double all = p.alpha + p.beta;
+		struct posterior p = posterior(t, t->tokens, i);
 
-		if (!(all > 0))
-			continue;
-		sum += t->bins[i].experts * p.alpha / all *
-		       exp(valley_ln_rise(p.beta, b - 1) -
-			   valley_ln_rise(all + 1, b - 1));
+		sum += t->bins[i].experts * p.alpha *
+		       exp(valley_ln_rise(p.beta, b - 1) - all);
 	}
-	return b * sum;
+	return b * sum / total;
 }
 
 /* ---- the anchor --------------------------------------------------------- */
 
-/* By what the missing experts above B are scaled. */
-static double missing_scale(const struct traffic *t)
+/* By what the missing experts above B are scaled, where the curve had been
+ * `was` at B. */
+static double missing_scale(const struct traffic *t, double was)
 {
-	double was = t->experts - t->unanchored;
-
-	if (was < MISSING_MIN * t->experts)
+	if (t->experts - was < MISSING_MIN * t->experts)
 		return 1;
-	return fmax(t->experts - t->active, 0) / was;
+	return fmax(t->experts - t->active, 0) / (t->experts - was);
 }
 
 /* By what the rows that meet others below B are scaled. */
-static double meeting_scale(const struct traffic *t)
+static double meeting_scale(const struct traffic *t, double was)
 {
-	double was = t->top_k * t->batch - t->unanchored;
+	double rows = t->top_k * t->batch;
 
-	if (was < MISSING_MIN * t->experts)
+	if (rows - was < MISSING_MIN * t->experts)
 		return 1;
-	return fmax(t->top_k * t->batch - t->active, 0) / was;
+	return fmax(rows - t->active, 0) / (rows - was);
+}
+
+static double anchored(const struct traffic *t, double u, double was, double b)
+{
+	double rows = t->top_k * b;
+
+	if (t->batch > 0 && b >= t->batch) {
+		u = t->experts - (t->experts - u) * missing_scale(t, was);
+		u = fmin(fmax(u, t->active), t->active * b / t->batch);
+	} else if (t->batch > 0) {
+		u = rows - (rows - u) * meeting_scale(t, was);
+		u = fmin(u, t->active);
+	}
+	return fmin(fmax(u, t->top_k), fmin(rows, t->experts));
 }
 
 double traffic_active(const struct traffic *t, double b)
 {
-	double rows = t->top_k * b, u;
-
 	if (!(t->experts > 0) || !(b > 0))
 		return 0;
 	b = fmin(b, BATCH_MAX);
 	if (b <= 1)
-		return fmin(rows, t->experts);
-	u = raw_active(t, b);
-	if (t->batch > 0 && b >= t->batch) {
-		u = t->experts - (t->experts - u) * missing_scale(t);
-		u = fmin(fmax(u, t->active), t->active * b / t->batch);
-	} else if (t->batch > 0) {
-		u = rows - (rows - u) * meeting_scale(t);
-		u = fmin(u, t->active);
-	}
-	return fmin(fmax(u, t->top_k), fmin(rows, t->experts));
+		return fmin(t->top_k * b, t->experts);
+	return anchored(t, raw_active(t, t->tokens, b), t->unanchored, b);
 }
 
 double traffic_single(const struct traffic *t, double b)
@@ -134,11 +144,11 @@ double traffic_single(const struct traffic *t, double b)
 		return u;
 	f = raw_single(t, b);
 	if (t->batch > 0 && b >= t->batch) {
-		f *= missing_scale(t);
+		f *= missing_scale(t, t->unanchored);
 	} else if (t->batch > 0) {
 		double rows = t->top_k * b;
 
-		f = rows - (rows - f) * meeting_scale(t);
+		f = rows - (rows - f) * meeting_scale(t, t->unanchored);
 	}
 	return fmin(fmax(f, 0), u);
 }
@@ -147,14 +157,22 @@ double traffic_single(const struct traffic *t, double b)
 
 static unsigned bin_of(double ratio)
 {
-	double at;
+	/* 2^-3/4, 2^-1/2, 2^-1/4: of the mantissa, which is in 1/2..1 */
+	static const double edges[] = { 0.5946035575013605, 0.7071067811865476,
+					0.8408964152537145 };
+	int octave;
+	double m;
+	int at;
 
 	if (!(ratio > 0))
 		return 0;
-	at = (log2(ratio) - LOWEST_OCTAVE) * BINS_PER_OCTAVE + 1;
-	return at < 0               ? 0
-	       : at >= TRAFFIC_BINS ? TRAFFIC_BINS - 1
-				    : (unsigned)at;
+	m = frexp(ratio, &octave);
+	at = (octave - 1 - LOWEST_OCTAVE) * BINS_PER_OCTAVE + 1;
+	for (unsigned i = 0; i < BINS_PER_OCTAVE - 1; i++)
+		at += m >= edges[i];
+	return at < 0                    ? 0
+	       : at >= (int)TRAFFIC_BINS ? TRAFFIC_BINS - 1
+					 : (unsigned)at;
 }
 
 /* Sums over the layers that have rows. */
@@ -258,7 +276,9 @@ bool traffic_learn(struct traffic *t, const struct traffic_sample *s)
 	next.skew = valley_skew(e, k, b, next.active);
 	if (!learn_popularity(&next, s))
 		next.basis = TRAFFIC_SKEW;
-	next.unanchored = raw_active(&next, b);
+	next.unanchored = raw_active(&next, next.tokens, b);
+	next.unanchored_more = raw_active(&next, WORTH_RANGE * next.tokens, b);
+	next.unanchored_less = raw_active(&next, next.tokens / WORTH_RANGE, b);
 	*t = next;
 	return true;
 }
@@ -276,40 +296,29 @@ bool traffic_learn(struct traffic *t, const struct traffic_sample *s)
  * models has a of 0.3 and more. */
 #define HIDDEN_SKEW 0.3
 
-/* The curve with `tokens` and `basis` instead, anchored anew. */
-static double varied(const struct traffic *t, enum traffic_basis basis,
-		     double tokens, double b)
+static double relative_error(const struct traffic *t, double b, double u)
 {
-	struct traffic other = *t;
-
-	other.basis = basis;
-	other.tokens = tokens;
-	other.unanchored = raw_active(&other, t->batch);
-	return traffic_active(&other, b);
-}
-
-static double relative_error(const struct traffic *t, double b)
-{
-	double u = traffic_active(t, b), doublings, shape = 0, worth_ = 0;
 	double anchor = Z * t->active_error / t->active, rest;
+	double doublings, more, less, prior, shape, range;
 
-	doublings = fabs(log2(fmax(b, 1) / t->batch));
-	if (t->basis == TRAFFIC_SKEW) {
-		rest = PER_DOUBLING_SKEW * doublings;
-	} else {
-		double more, less, prior;
-
-		more = varied(t, t->basis, t->tokens * 3, b);
-		less = varied(t, t->basis, t->tokens / 3, b);
-		prior = varied(t, TRAFFIC_SKEW, 0, b);
-		worth_ = WORTH_WEIGHT * fmax(fabs(more - u), fabs(less - u));
-		shape = SHAPE_WEIGHT * fabs(prior - u);
-		rest = (PER_DOUBLING +
-			PER_CORRELATED_DOUBLING * t->correlated) *
-		       doublings;
-	}
-	return sqrt(anchor * anchor + rest * rest +
-		    (shape * shape + worth_ * worth_) / (u * u));
+	b = fmax(b, 1);
+	doublings = fabs(log2(b / t->batch));
+	if (t->basis == TRAFFIC_SKEW)
+		return hypot(anchor, PER_DOUBLING_SKEW * doublings);
+	more = anchored(t, raw_active(t, t->tokens * WORTH_RANGE, b),
+			t->unanchored_more, b);
+	less = anchored(t, raw_active(t, t->tokens / WORTH_RANGE, b),
+			t->unanchored_less, b);
+	/* a was fitted: the prior passes through U(B) by itself */
+	prior = anchored(t,
+			 valley_skewed_active(t->experts, t->top_k, t->skew, b),
+			 t->active, b);
+	range = WORTH_WEIGHT * fmax(fabs(more - u), fabs(less - u)) / u;
+	shape = SHAPE_WEIGHT * fabs(prior - u) / u;
+	rest = (PER_DOUBLING + PER_CORRELATED_DOUBLING * t->correlated) *
+	       doublings;
+	return sqrt(anchor * anchor + rest * rest + shape * shape +
+		    range * range);
 }
 
 /* Uniform routing is the most that there can be, but for the sample's noise. */
@@ -327,7 +336,7 @@ void traffic_bounds(const struct traffic *t, double b, double *low,
 					    b);
 		return;
 	}
-	off = relative_error(t, b);
+	off = relative_error(t, b, u);
 	top = fmax(u, valley_active(t->experts, t->top_k, b));
 	*high = fmin(u * (1 + off), top);
 	*low = fmax(u * (1 - off), t->top_k);
@@ -337,105 +346,126 @@ void traffic_bounds(const struct traffic *t, double b, double *low,
 
 /* ---- where the valley ends ----------------------------------------------- */
 
-#define GRID_PER_OCTAVE 4
-#define SLOPE_STEP 1.1
+#define GRID 1.4142135623730951 /* between batches looked at */
+#define SLOPE_STEP 1.2
+#define NARROWINGS 5
 
-/* d ln U / d ln b at b of the curve and of its bounds. */
-static void slopes(const struct traffic *t, double b, double *at, double *low,
-		   double *high)
+/* d ln U / d ln b. */
+static double slope(const struct traffic *t, double b)
 {
-	double u = traffic_active(t, b), spread = 0;
+	double u = traffic_active(t, b);
 
-	*at = u > 0 ? traffic_single(t, b) / u : 0;
-	if (t->batch > 0 && b > 1) {
-		double next = b * SLOPE_STEP;
-
-		spread = (relative_error(t, next) - relative_error(t, b)) /
-			 log(SLOPE_STEP);
-		spread = fmax(spread, 0);
-	}
-	*low = *at - spread;
-	*high = *at + spread;
-	if (!(t->batch > 0)) {
-		double a = HIDDEN_SKEW, e = t->experts, k = t->top_k;
-
-		*high = valley_skewed_single(e, k, a, b) /
-			valley_skewed_active(e, k, a, b);
-	}
+	return u > 0 ? traffic_single(t, b) / u : 0;
 }
 
-/* ln b where a slope that was `before` at ln b0 and is `now` at ln b1 passes
- * `share`. */
-static double crossing(double ln0, double before, double ln1, double now,
-		       double share)
+/* By how much the slope of a bound differs from that of the curve. */
+static double slope_spread(const struct traffic *t, double b)
 {
-	if (!(before > now))
-		return ln1;
-	return ln0 +
-	       (ln1 - ln0) *
-		       fmin(fmax((before - share) / (before - now), 0), 1);
+	double next = b * SLOPE_STEP, u = traffic_active(t, b);
+
+	return fmax(relative_error(t, next, traffic_active(t, next)) -
+			    relative_error(t, b, u),
+		    0) /
+	       log(SLOPE_STEP);
+}
+
+/* Where the slope falls to share; it only falls. */
+static double crossing(const struct traffic *t, double share)
+{
+	double lo = 0, hi = 0, end = log(BATCH_MAX), above, below;
+
+	above = below = slope(t, 1);
+	while (hi < end && below > share) {
+		lo = hi;
+		above = below;
+		hi = fmin(hi + M_LN2, end);
+		below = slope(t, exp(hi));
+	}
+	for (unsigned i = 0; i < NARROWINGS && above > below; i++) {
+		double mid = lo + (hi - lo) * (above - share) / (above - below);
+		double at = slope(t, exp(mid));
+
+		if (at > share) {
+			lo = mid;
+			above = at;
+		} else {
+			hi = mid;
+			below = at;
+		}
+	}
+	return exp(hi);
+}
+
+/* The same of a bound, near the crossing of the curve itself: the slope there is
+ * off by `sign` times its spread. */
+static double bound_crossing(const struct traffic *t, double share, double from,
+			     double sign)
+{
+	double b = from, before = 0, off = sign * slope_spread(t, b);
+
+	/* at the crossing the curve has slope share */
+	for (unsigned i = 0; i < 24; i++) {
+		double step = sign > 0 ? GRID : 1 / GRID, next = b * step;
+
+		if (off * sign <= 0 || next < 1 || next > BATCH_MAX)
+			break;
+		before = off;
+		off = slope(t, next) - share + sign * slope_spread(t, next);
+		if (off * sign <= 0)
+			return b * pow(step, before / (before - off));
+		b = next;
+	}
+	return b;
 }
 
 double traffic_batch_at(const struct traffic *t, double share, double *low,
 			double *high)
 {
-	double was[3], is[3], found[3] = { NAN, NAN, NAN };
-	double step = M_LN2 / GRID_PER_OCTAVE, ln = 0, end = log(BATCH_MAX);
-	bool want = low || high;
-	unsigned missing = want ? 3 : 1;
+	double at;
 
 	if (!(t->experts > t->top_k))
 		return 0;
-	slopes(t, 1, &was[0], &was[1], &was[2]);
-	for (; missing && ln < end; ln += step) {
-		double b = exp(ln + step);
-
-		if (want)
-			slopes(t, b, &is[0], &is[1], &is[2]);
-		else
-			is[0] = traffic_single(t, b) / traffic_active(t, b);
-		for (unsigned i = 0; i < (want ? 3 : 1); i++) {
-			if (!isnan(found[i]) || is[i] > share)
-				continue;
-			found[i] = exp(
-				crossing(ln, was[i], ln + step, is[i], share));
-			missing--;
-		}
-		memcpy(was, is, sizeof(was));
-	}
-	for (unsigned i = 0; i < 3; i++)
-		if (isnan(found[i]))
-			found[i] = BATCH_MAX;
+	at = crossing(t, share);
 	if (low)
-		*low = fmin(found[1], found[0]);
+		*low = at;
 	if (high)
-		*high = fmax(found[2], found[0]);
-	return found[0];
+		*high = at;
+	if (!(t->batch > 0)) {
+		if (high)
+			*high = fmax(at, valley_batch_at(t->experts, t->top_k,
+							 HIDDEN_SKEW, share));
+		return at;
+	}
+	if (low)
+		*low = bound_crossing(t, share, at, -1);
+	if (high)
+		*high = bound_crossing(t, share, at, 1);
+	return at;
 }
 
 /* ---- the rest ------------------------------------------------------------- */
 
 double traffic_pair_ratio(const struct traffic *t)
 {
-	double sum = 0;
+	double sum = 0, all;
 
 	if (!(t->experts > 0))
 		return 0;
+	all = posterior_sum(t, t->tokens);
 	if (t->basis != TRAFFIC_POPULARITY) {
-		double a = t->skew, all = a * t->experts / t->top_k;
+		double a = t->skew;
 
+		all = a * t->experts / t->top_k;
 		if (a >= VALLEY_SKEW_UNIFORM)
 			return t->top_k / t->experts;
 		return (a + 1) / (all + 1);
 	}
 	for (unsigned i = 0; i < t->n; i++) {
-		struct posterior p = posterior(t, i);
-		double all = p.alpha + p.beta;
+		double alpha = posterior(t, t->tokens, i).alpha;
 
-		sum += t->bins[i].experts * p.alpha * (p.alpha + 1) /
-		       (all * (all + 1));
+		sum += t->bins[i].experts * alpha * (alpha + 1);
 	}
-	return fmin(sum / t->top_k, 1);
+	return fmin(sum / (all * (all + 1) * t->top_k), 1);
 }
 
 bool traffic_reaches(const struct traffic *t, double b)

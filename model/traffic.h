@@ -51,8 +51,9 @@ struct traffic {
 	double active;       /* U(B) there, mean */
 	double active_error; /* its standard error; 0: not known */
 	double unanchored;   /* what the curve had been at B */
-	double correlated;   /* f, 0..1 */
-	unsigned n;          /* bins in use: experts of like popularity */
+	double unanchored_more, unanchored_less; /* n three times off */
+	double correlated;                       /* f, 0..1 */
+	unsigned n; /* bins in use: experts of like popularity */
 	struct {
 		double q;       /* chance that a token picks one of them */
 		double experts; /* how many, per layer */

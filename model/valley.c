@@ -112,6 +112,8 @@ double valley_skew(double e, double k, double b, double active)
 	for (int i = 0; i < BISECTIONS; i++) {
 		double mid = sqrt(lo * hi);
 
+		if (mid <= lo || mid >= hi)
+			break;
 		if (valley_skewed_active(e, k, mid, b) < active)
 			lo = mid;
 		else

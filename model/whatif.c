@@ -84,6 +84,32 @@ static void place_at(const struct whatif *w, const struct layout *l, double b,
 	balance_expected(&w->traffic, b, l->ep, &p->uneven);
 }
 
+static void place_now(const struct whatif *w, struct place *p)
+{
+	struct layout l = layout_now(w);
+
+	if (!(w->now_active > 0)) {
+		place_at(w, &l, w->batch, p);
+		return;
+	}
+	*p = (struct place){ .layout = l,
+			     .uneven = { .rows = w->now_rows_uneven,
+					 .active = w->now_active_uneven },
+			     .batch = w->batch,
+			     .active = w->now_active };
+}
+
+void whatif_settle(struct whatif *w)
+{
+	struct place p;
+
+	w->now_active = 0;
+	place_now(w, &p);
+	w->now_active = p.active;
+	w->now_rows_uneven = p.uneven.rows;
+	w->now_active_uneven = p.uneven.active;
+}
+
 /* The slowest rank's share of the experts stands for all of them. */
 static void cost_of(const struct whatif *w, const struct place *p,
 		    double active, struct step_cost *cost)
@@ -132,11 +158,10 @@ static void find_step(const struct whatif *w, const struct place *there,
 		      struct whatif_point *p)
 {
 	const struct calibration *c = &w->calibration;
-	struct layout l = layout_now(w);
 	double t, more, less, slow, fast;
 	struct place now;
 
-	place_at(w, &l, w->batch, &now);
+	place_now(w, &now);
 	t = step_at(w, &now, there, c->bw, p->active);
 	more = step_at(w, &now, there, c->bw, p->active_high) - t;
 	less = step_at(w, &now, there, c->bw, p->active_low) - t;

@@ -41,7 +41,12 @@ struct whatif {
 	double kv_capacity_bytes; /* room for them on one replica; 0 unknown */
 	double usd_per_gpu_hour;  /* 0 unknown */
 	enum value_source source; /* the weakest of what is in here */
+	/* what whatif_settle found of now; 0: found anew by every whatif_at */
+	double now_active, now_rows_uneven, now_active_uneven;
 };
+
+/* Once all of the above is there: makes whatif_at cheaper, changes nothing. */
+void whatif_settle(struct whatif *w);
 
 /* Fields of 0 stay as they are. */
 struct whatif_change {

@@ -260,6 +260,24 @@ static void test_beyond_the_data_is_said(void **state)
 	near(p.active_high, valley_active(128, 8, 32), 1e-12);
 }
 
+/* Settled or not, the answers are the same. */
+static void test_settling_changes_nothing(void **state)
+{
+	struct whatif w = measured(), settled;
+	struct whatif_point p, q;
+
+	(void)state;
+	w.gpus = w.tp = w.ep = 4;
+	settled = w;
+	whatif_settle(&settled);
+	assert_true(settled.now_active > 0);
+	for (double b = 1; b < 5000; b *= 3) {
+		at(&w, (struct whatif_change){ .batch = b, .ep = 2 }, &p);
+		at(&settled, (struct whatif_change){ .batch = b, .ep = 2 }, &q);
+		assert_memory_equal(&p, &q, sizeof(p));
+	}
+}
+
 static void test_arithmetic_sets_the_pace_at_last(void **state)
 {
 	struct whatif w = measured();
@@ -395,6 +413,7 @@ int main(void)
 		cmocka_unit_test(test_kv_grows_with_the_batch),
 		cmocka_unit_test(test_beyond_the_data_is_said),
 		cmocka_unit_test(test_arithmetic_sets_the_pace_at_last),
+		cmocka_unit_test(test_settling_changes_nothing),
 		cmocka_unit_test(test_nothing_to_go_by),
 		cmocka_unit_test(test_published_server_at_larger_batches),
 	};
