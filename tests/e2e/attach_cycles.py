@@ -131,6 +131,14 @@ class Census:
         return out
 
 
+def asleep(pid):
+    """Wait for the agent's threads to end, all but the one that sleeps; the
+    census of then."""
+    until(lambda: threads(pid)["moetop"] == 1 and
+          not threads(pid)["moetop-rows"], 5)
+    return Census(pid)
+
+
 def has_ring(pid):
     return any("memfd:moetop-ring" in x for x in descriptors(pid))
 

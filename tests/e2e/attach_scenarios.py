@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import subprocess
+import threading
 import time
 
 import attach_cycles as A
@@ -72,7 +73,7 @@ def idle_once(pauses, wrong):
         before = A.Census(t.pid)
         report = pauses.add(A.inject(t.pid))
         got = A.reattach(t.pid, 1)
-        later = A.Census(t.pid)
+        later = A.asleep(t.pid)
         more = before.more(later, STUB)
         if (report["refusal"] != "ok" or got["cycles"] != 1 or more or
                 later.threads["moetop"] != 1 or t.end() != 0):
@@ -91,9 +92,9 @@ def idle(check, n):
     with A.Odd("threads", 4) as t:
         A.inject(t.pid)
         A.reattach(t.pid, 10)
-        before = A.Census(t.pid)
+        before = A.asleep(t.pid)
         returns(check, t.pid, n, "idle")
-        later = A.Census(t.pid)
+        later = A.asleep(t.pid)
         check("idle: nothing grows from the 10th return to the last",
               not before.more(later) and later.anonymous <= before.anonymous,
               (before.more(later), before.anonymous, later.anonymous))
@@ -158,6 +159,73 @@ def stress_new(check, n):
     say(f"stress, new processes: {pauses}")
 
 
+# ---- short lives, and stops of its own ---------------------------------------
+
+def short_lived(check, n):
+    """Processes that end by themselves while they are injected."""
+    rng, wrong, seen = random.Random(3), [], {}
+    for _ in range(n):
+        ms = rng.randint(5, 150)
+        with A.Odd("short", ms) as t:
+            wait_us(rng.random() * ms * 1e3)
+            report = A.inject(t.pid)
+            rc = t.p.wait(10)
+        seen[report["refusal"]] = seen.get(report["refusal"], 0) + 1
+        if (rc or report["seconds"] > 1.5 or
+                report["refusal"] not in ("ok", "no-process", "busy")):
+            wrong.append((ms, rc, report))
+    say(f"short lives: {seen}")
+    check(f"{n} processes of 5 to 150 ms: each ends as it would, and the answer "
+          "comes at once", not wrong, wrong[:3])
+
+
+class Storm:
+    """SIGSTOP and SIGCONT, some hundred times a second."""
+
+    def __init__(self, pid):
+        self.pid, self.ending, self.count = pid, False, 0
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        rng = random.Random(5)
+        while not self.ending:
+            os.kill(self.pid, signal.SIGSTOP)
+            time.sleep(rng.random() * 0.001)
+            os.kill(self.pid, signal.SIGCONT)
+            time.sleep(rng.random() * 0.002)
+            self.count += 1
+
+    def end(self):
+        self.ending = True
+        self.thread.join(5)
+        os.kill(self.pid, signal.SIGCONT)
+
+
+def stopped_often(check, n):
+    """Stopped and continued by somebody else in the middle of it."""
+    pauses, seen = A.Pauses(), {}
+    with A.Odd("threads", 8) as t:
+        storm = Storm(t.pid)
+        try:
+            for _ in range(n):
+                report = pauses.add(A.probe(t.pid))
+                seen[report["refusal"]] = seen.get(report["refusal"], 0) + 1
+        finally:
+            storm.end()
+        other = [r for r in pauses.reports
+                 if r["refusal"] not in ("ok", "stopped", "busy")]
+        check(f"{n} injections between {storm.count} SIGSTOPs: each works or "
+              "says why not", not other and pauses.good, (seen, other[:3]))
+        running = A.until(lambda: A.status(t.pid, "State")[0] in "SR" and
+                          not held(t.pid), 2)
+        check("continued at last, it runs", running, held(t.pid))
+        works_after(check, t.pid, "stopped often")
+        rc = t.end()
+        check("stopped often: it ends by itself", rc == 0, rc)
+    say(f"stopped often: {seen}")
+
+
 # ---- servers -----------------------------------------------------------------
 
 def server(check, t, n, name, p99_ms):
@@ -178,9 +246,9 @@ def server(check, t, n, name, p99_ms):
     report = A.inject(t.pid)
     check(f"{name}: the agent is there", report["refusal"] == "ok", report)
     A.reattach(t.pid, 10)
-    before = A.Census(t.pid)
+    before = A.asleep(t.pid)
     returns(check, t.pid, n, name)
-    later = A.Census(t.pid)
+    later = A.asleep(t.pid)
     more = before.more(later, ("socket",))
     check(f"{name}: nothing grows from the 10th return to the last",
           not more and later.anonymous <= before.anonymous + 8,
@@ -217,6 +285,25 @@ def uvicorn(check, n, users=60):
         # for as long as it is stopped again and again.
         check("uvicorn: no timer is starved (999 of 1000 gaps under 2 s)",
               load.gap_ms(.999) < 2000, load.gap_ms(.999))
+
+
+def uvicorn_new(check, n, users=20):
+    """New servers, each injected once while it serves streams."""
+    pauses, wrong, good = A.Pauses(), [], 0
+    for _ in range(n):
+        with A.Uvicorn() as t:
+            load = t.load(users)
+            A.until(lambda: load.good >= users, 20)
+            report = pauses.add(A.inject(t.pid))
+            got = A.reattach(t.pid, 5)
+            ended = load.done()
+            good += load.good
+            if (report["refusal"] != "ok" or got["cycles"] != 5 or not ended or
+                    load.failed or not t.answers()):
+                wrong.append((report, got, load.failed, load.why[:2]))
+    check(f"uvicorn: {n} new servers injected under {users} streams; all "
+          f"{good} requests answered", good and not wrong, wrong[:2])
+    say(f"uvicorn, new servers: {pauses}")
 
 
 # ---- killed ------------------------------------------------------------------
@@ -370,3 +457,92 @@ def kill_sim(check, n, users=200):
         completed, failed = load.done()
         check("sim: every request completed, and it serves on",
               completed and not failed and A.alive(t.pid), load.total)
+
+
+# ---- with moetop itself ------------------------------------------------------
+
+def t2(lines):
+    """The agent's tier in the last line: "ok", or what it says."""
+    if not lines:
+        return "no line"
+    tier = lines[-1]["health"]["tiers"]["T2"]
+    return "ok" if tier["state"] == "ok" else (tier["what"] or tier["state"])
+
+
+def moetop_cycles(check, n, users=200):
+    """`moetop -p`, which injects the first time and returns from then on."""
+    with A.Sim() as t:
+        load = t.load(users)
+        A.until(lambda: A.descriptors(t.pid)["socket"] >= users, 20)
+        wrong, stops, before = [], [], None
+        for i in range(n):
+            # the first time it must be there long enough to tell of it
+            count = 2 if i else 8
+            run, lines = A.moetop(t.pid, "--count", str(count), "--interval",
+                                  "0.1" if i else "0.4")
+            if run.returncode or len(lines) != count or run.stderr:
+                wrong.append((i, run.returncode, run.stderr))
+            for rank in lines[-1]["target"]["ranks"] if lines else []:
+                if rank["attach"]:
+                    stops.append((i, rank["attach"]["stops"]))
+            if i == min(9, n - 2):
+                before = A.asleep(t.pid)
+        later = A.asleep(t.pid)
+        check(f"moetop {n} times: its lines and status 0 each time", not wrong,
+              wrong[:3])
+        check("moetop: stops at the first attach, and never again",
+              len({i for i, _ in stops}) == 1, stops[:5])
+        more = before.more(later, ("socket",))
+        check("moetop: nothing grows from the 10th time to the last",
+              not more and later.anonymous <= before.anonymous + 8,
+              (more, before.anonymous, later.anonymous))
+        _, lines = A.moetop(t.pid, "--count", "8", "--interval", "0.5")
+        check("moetop: and then shows kernel times", t2(lines) == "ok" and
+              lines[-1]["layers"], t2(lines))
+        completed, failed = load.done()
+        check("moetop: no request failed, and it serves on",
+              completed and not failed and A.alive(t.pid), load.total)
+        say(f"moetop: {completed} requests")
+
+
+def killed_moetop(pid, rng, at_end):
+    """One that is killed: while it attaches and reads, or while it lets go.
+    True when it had not ended by itself."""
+    p = subprocess.Popen([A.MOETOP, "-p", str(pid), "--json", "--interval",
+                          "0.1"], stdout=subprocess.PIPE,
+                         stderr=subprocess.DEVNULL, env=A.ENV)
+    if at_end:
+        p.stdout.readline()
+        time.sleep(rng.random() * 0.3)
+        p.send_signal(signal.SIGINT)
+        wait_us(rng.random() * 30e3)
+    else:
+        time.sleep(rng.random() * 1.2)
+    running = p.poll() is None
+    p.kill()
+    p.communicate()
+    return running
+
+
+def moetop_kills(check, n, users=200, each=10):
+    """moetop killed n times, on a new server after every `each` times."""
+    rng, hits, wrong, failed, completed = random.Random(7), 0, [], 0, 0
+    for first in range(0, n, each):
+        with A.Sim() as t:
+            load = t.load(users)
+            A.until(lambda: A.descriptors(t.pid)["socket"] >= users, 20)
+            for i in range(first, min(n, first + each)):
+                hits += killed_moetop(t.pid, rng, i % 3 == 2)
+                if not A.alive(t.pid) or not free(t.pid):
+                    wrong.append(f"kill {i}: dead, or held: {held(t.pid)}")
+                    break
+            time.sleep(2.1)  # the heartbeat of the one that was killed
+            run, lines = A.moetop(t.pid, "--count", "6", "--interval", "0.5")
+            if run.returncode or t2(lines) != "ok":
+                wrong.append((first, run.returncode, run.stderr, t2(lines)))
+            good, bad = load.done()
+            completed, failed = completed + good, failed + bad
+    check(f"moetop killed at {hits} of {n} random moments: the server lives, "
+          "and a later attach works", hits > n / 3 and not wrong, wrong[:4])
+    check(f"moetop killed: all of {completed} requests were answered",
+          completed and not failed, failed)

@@ -16,6 +16,7 @@
  *	locks		N threads wait in a futex, none elsewhere
  *	trap		counts SIGTRAP; a line of input makes it raise one
  *	small_stack	a thread in poll on 16 KiB of stack
+ *	forks		a line of input makes it fork a child, in poll like itself
  *
  * "ready" on standard output; ends when standard input does, or after 60 s.
  */
@@ -270,6 +271,33 @@ static void kind_small_stack(void)
 	pthread_mutex_lock(&gate);
 }
 
+static void fork_one(void)
+{
+	pid_t child = fork();
+
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		in_poll(NULL);
+	}
+	printf("child %d\n", (int)child);
+	fflush(stdout);
+}
+
+static void kind_forks(void)
+{
+	struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
+	char line[64];
+
+	signal(SIGALRM, on_alarm);
+	alarm(LIFE_S);
+	ready();
+	while (poll(&in, 1, -1) >= 0 || errno == EINTR) {
+		if (read(STDIN_FILENO, line, sizeof(line)) <= 0)
+			break;
+		fork_one();
+	}
+}
+
 static const struct kind {
 	const char *name;
 	void (*run)(void);
@@ -287,6 +315,7 @@ static const struct kind {
 	{ "locks", kind_locks },
 	{ "trap", kind_trap },
 	{ "small_stack", kind_small_stack },
+	{ "forks", kind_forks },
 };
 
 int main(int argc, char **argv)
