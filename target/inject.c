@@ -23,10 +23,8 @@
 #define SEARCH_STEP_NS 1000000
 
 struct job {
-	pid_t pid;
-	const struct inject_image *image;
+	struct borrow b;
 	struct inject_report *r;
-	bool urgent; /* a thread of the target waits for us */
 	int err;
 };
 
@@ -103,7 +101,7 @@ static int borrow(struct borrow *b, struct inject_report *r)
 			return busy(&s, b->target->pid, r);
 		nanosleep(&step, NULL);
 	}
-	return end == BORROW_DONE ? 0 : -1;
+	return end == BORROW_DONE ? 0 : probe_error(r->refusal);
 }
 
 static int has_ring(pid_t pid)
@@ -113,72 +111,81 @@ static int has_ring(pid_t pid)
 	return !proc_fds_read(pid, &fds, NULL, NULL) && fds.ring[0];
 }
 
-static int run(const struct job *j, struct inject_target *t)
+/*
+ * The part that traces runs in a thread of its own: ptrace requests must come
+ * from one thread, and its end lets go of whatever it still traces.
+ */
+static void *trace(void *cls)
 {
-	struct borrow b = { .target = t, .image = j->image, .fd = -1 };
+	const struct sched_param p = { .sched_priority = 1 };
+	struct job *j = cls;
+
+	prctl(PR_SET_TIMERSLACK, 1);
+	/* a thread of the target waits for us */
+	j->b.urgent =
+		!sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &p);
+	j->err = borrow(&j->b, j->r);
+	return NULL;
+}
+
+static int trace_in_thread(struct job *j)
+{
+	sigset_t all, old;
+	pthread_t thread;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&thread, NULL, trace, j);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		return probe_refuse(j->r, INJECT_LOAD, NULL, "no thread: %s",
+				    strerror(err));
+	pthread_join(thread, NULL);
+	return j->err;
+}
+
+static int run(struct job *j, const struct inject_image *image)
+{
 	struct boot_code boot;
 	int err;
 
-	if (!j->image || image_find_boot(j->image, &boot))
+	if (!image || image_find_boot(image, &boot))
 		return probe_refuse(j->r, INJECT_IMAGE, "install moetop again",
 				    "the library to load is no agent of this "
 				    "version");
-	b.boot = &boot;
-	b.urgent = j->urgent;
-	b.deadline_ns = stop_now_ns() + INJECT_LIMIT_NS;
-	err = borrow(&b, j->r);
+	j->b.image = image;
+	j->b.boot = &boot;
+	j->b.fd = -1;
+	j->b.deadline_ns = stop_now_ns() + INJECT_LIMIT_NS;
+	err = trace_in_thread(j);
 	if (!err)
-		err = load_library(&b, j->r);
-	borrow_close(&b);
-	if (!err && !has_ring(t->pid))
+		err = load_library(&j->b, j->r);
+	borrow_close(&j->b);
+	if (!err && !has_ring(j->b.target->pid))
 		err = probe_refuse(j->r, INJECT_LOAD,
 				   "look at the limits of its memory and "
 				   "descriptors",
 				   "the agent in process %d could not make its "
 				   "ring",
-				   (int)t->pid);
+				   (int)j->b.target->pid);
 	return err;
-}
-
-/*
- * A thread of our own, which ends with the injection: ptrace requests must come
- * from one thread, and its end lets go of whatever it still traces.
- */
-static void *work(void *cls)
-{
-	struct job *j = cls;
-	const struct sched_param p = { .sched_priority = 1 };
-	struct inject_target t;
-
-	prctl(PR_SET_TIMERSLACK, 1);
-	j->urgent = !sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &p);
-	j->err = probe_open(&t, j->pid, j->r);
-	if (j->err)
-		return NULL;
-	j->err = run(j, &t);
-	if (j->err == -1)
-		j->err = -EIO;
-	probe_close(&t);
-	return NULL;
 }
 
 int inject(pid_t pid, const struct inject_image *image, struct inject_report *r)
 {
-	struct job j = { .pid = pid, .image = image, .r = r };
-	sigset_t all, old;
-	pthread_t thread;
+	struct job j = { .r = r };
+	struct inject_target t;
 	int err;
 
 	*r = (struct inject_report){ 0 };
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&thread, NULL, work, &j);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	err = probe_open(&t, pid, r);
 	if (err)
-		return probe_refuse(r, INJECT_LOAD, NULL, "no thread: %s",
-				    strerror(err));
-	pthread_join(thread, NULL);
-	return j.err;
+		return err;
+	j.b.target = &t;
+	err = run(&j, image);
+	probe_close(&t);
+	return err;
 }
 
 int inject_check(pid_t pid, struct inject_report *r)

@@ -1,12 +1,7 @@
-/*
- * The order of the steps is what makes the tracer's death harmless: registers
- * are replaced only when the frame that restores them lies on the stack, the
- * signal mask only when the registers lead to that frame, and at the end the
- * registers come last.
- */
 #include "target/inject_borrow.h"
 
-#include "target/inject_stop.h"
+#include "target/inject_lease.h"
+#include "target/inject_seccomp.h"
 #include "target/inject_symbols.h"
 #include "target/proc.h"
 
@@ -26,173 +21,10 @@
 
 /* A parked thread stops at once, when it gets a processor. */
 #define STOP_WAIT_NS 300000000ull
-#define CALL_WAIT_NS 1000000000ull /* they may wait for a processor */
 #define MADE_WAIT_NS 2000000000ull /* another thread may hold a lock */
 #define MADE_SLICE_NS 500000
 #define MADE_SPIN_NS 100000u
-/*
- * A loaded machine would let the thread queue for a processor at every stop.  Its
- * children do not inherit it.
- */
-#define URGENT_POLICY (SCHED_RR | SCHED_RESET_ON_FORK)
-#define NAME_BYTES 64u /* just below the frame: the memfd's name, and zeroes */
-#define ZEROES_AT 32u
 #define THREAD_STACK_BYTES ((uint64_t)1 << 20)
-
-struct lease {
-	struct borrow *b;
-	struct inject_report *r;
-	const struct thread_choice *choice;
-	struct stopped stop;
-	struct cpu_saved saved;
-	struct cpu_place home;      /* the frame that restores everything */
-	struct cpu_place place;     /* home, or one that makes calls before */
-	bool may_be_urgent, urgent; /* it runs before all ordinary threads */
-	uint64_t sigmask;
-	uint64_t begin_ns;
-	uint64_t code; /* of the boot code in the target, 0 none */
-	bool masked;
-	uint8_t around[12]; /* of the code, from 8 before where it is to be */
-	struct cpu_saved step;
-	uint8_t frame[NAME_BYTES + CPU_FRAME_MAX];
-};
-
-/* ---- small things ------------------------------------------------------- */
-
-static uint64_t earlier(const struct lease *l, uint64_t wait_ns)
-{
-	uint64_t t = stop_now_ns() + wait_ns;
-
-	return t < l->b->deadline_ns ? t : l->b->deadline_ns;
-}
-
-static uint64_t page_bytes(void)
-{
-	return (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-/* The control memory follows the library in its memfd. */
-static uint64_t control_offset(const struct borrow *b)
-{
-	const uint64_t page = page_bytes();
-
-	return (b->image->bytes + page - 1) & ~(page - 1);
-}
-
-static bool write_target(const struct lease *l, uint64_t address,
-			 const void *data, size_t bytes)
-{
-	struct iovec from = { (void *)data, bytes };
-	struct iovec to = { (void *)(uintptr_t)address, bytes };
-
-	return process_vm_writev(l->b->target->pid, &from, 1, &to, 1, 0) ==
-	       (ssize_t)bytes;
-}
-
-static int set_mask(const struct lease *l, uint64_t mask)
-{
-	return ptrace(PTRACE_SETSIGMASK, l->stop.tid, (void *)sizeof(mask),
-		      &mask)
-		       ? -errno
-		       : 0;
-}
-
-/*
- * Everything but what the code itself may earn: a fault that is blocked would
- * make the kernel reset the handler of the whole process.
- */
-static uint64_t blocked_mask(void)
-{
-	static const int open[] = { SIGTRAP, SIGSEGV, SIGBUS,
-				    SIGILL,  SIGFPE,  SIGSYS };
-	uint64_t mask = UINT64_MAX;
-
-	for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++)
-		mask &= ~(1ull << (open[i] - 1));
-	return mask;
-}
-
-static bool has_pending_signal(const struct lease *l)
-{
-	char path[64], text[4096];
-	const char *own, *shared;
-	uint64_t pending = 0;
-
-	snprintf(path, sizeof(path), "task/%d/status", (int)l->stop.tid);
-	if (proc_read(l->b->target->pid, path, text, sizeof(text)) <= 0)
-		return true;
-	own = strstr(text, "\nSigPnd:\t");
-	shared = strstr(text, "\nShdPnd:\t");
-	if (own)
-		pending |= strtoull(own + 9, NULL, 16);
-	if (shared)
-		pending |= strtoull(shared + 9, NULL, 16);
-	return pending & ~l->sigmask;
-}
-
-static int set_policy(const struct lease *l, int policy)
-{
-	const struct sched_param p = { .sched_priority =
-					       policy == SCHED_OTHER ? 0 : 1 };
-
-	return sched_setscheduler(l->stop.tid, policy, &p) ? -errno : 0;
-}
-
-/* Only when its way home ends it again. */
-static void hurry(struct lease *l)
-{
-	l->urgent = l->may_be_urgent && !set_policy(l, URGENT_POLICY);
-	if (l->urgent)
-		inject_moment(MOMENT_URGENT);
-}
-
-static void calm(struct lease *l)
-{
-	if (l->urgent)
-		set_policy(l, SCHED_OTHER);
-	l->urgent = false;
-}
-
-/* ---- the way back --------------------------------------------------------- */
-
-/* epoll_wait is not restarted by the kernel; without a time-out, and without a
- * signal that it may be waiting for, we can do that unnoticed. */
-static bool wants_again(const struct lease *l)
-{
-	return l->choice->endless && cpu_is_eintr(&l->saved.regs) &&
-	       !has_pending_signal(l);
-}
-
-/* All is as it was before: the thread stands in get_signal(). */
-static void give_back(struct lease *l, bool changed)
-{
-	struct cpu_regs regs = l->saved.regs;
-	bool again = wants_again(l);
-
-	cpu_resume(&regs, again ? CPU_RESUME_AGAIN : CPU_RESUME_KERNEL);
-	if (changed) {
-		calm(l);
-		inject_moment(MOMENT_CALM);
-		cpu_set_vector(l->stop.tid, &l->saved);
-		inject_moment(MOMENT_VECTOR);
-		set_mask(l, l->sigmask);
-		inject_moment(MOMENT_UNMASKED);
-	}
-	if (changed || again)
-		cpu_set_regs(l->stop.tid, &regs);
-	inject_moment(MOMENT_RESTORED);
-	stop_detach(&l->stop);
-	l->r->pause_ns = stop_now_ns() - l->begin_ns;
-}
-
-/* Put things right from wherever the thread stands.  One that cannot be had any
- * more puts itself right as soon as we are gone. */
-static void retreat(struct lease *l)
-{
-	if (stop_settle(&l->stop, earlier(l, CALL_WAIT_NS)))
-		give_back(l, true);
-	calm(l);
-}
 
 /* ---- taking ---------------------------------------------------------------- */
 
@@ -207,75 +39,59 @@ static bool is_as_chosen(const struct lease *l)
 			     l->choice->at.call);
 }
 
-/* How the frame resumes the call, should the tracer die. */
-static enum cpu_resume resume_alone(const struct lease *l)
+/*
+ * Filters that we may not see are taken for the container's, when we live under
+ * as many ourselves.
+ */
+static bool shares_filter(const struct lease *l)
 {
-	const struct thread_choice *c = l->choice;
+	char ours[4096], theirs[4096];
+	struct probe_status a, b;
 
-	if (cpu_is_eintr(&l->saved.regs))
-		return c->endless ? CPU_RESUME_AGAIN : CPU_RESUME_EINTR;
-	/* the kernel forgets the rest of its time at rt_sigreturn */
-	if (cpu_has_remainder(&l->saved.regs))
-		return thread_may_begin_again(&c->at) ? CPU_RESUME_AGAIN
-						      : CPU_RESUME_EINTR;
-	return CPU_RESUME_AGAIN;
-}
-
-static bool lay_frame(struct lease *l)
-{
-	const struct inject_target *t = l->b->target;
-	struct cpu_regs wake = l->saved.regs;
-	uint8_t *frame = l->frame + NAME_BYTES;
-
-	cpu_resume(&wake, resume_alone(l));
-	if (cpu_build_frame(&l->saved, &wake, l->sigmask, &t->gadgets, frame,
-			    &l->home))
+	if (proc_read(getpid(), "status", ours, sizeof(ours)) <= 0 ||
+	    proc_read(l->b->target->pid, "status", theirs, sizeof(theirs)) <= 0)
 		return false;
-	l->place = l->home;
-	memset(l->frame, 0, NAME_BYTES);
-	snprintf((char *)l->frame, NAME_BYTES, "%s", BOOT_NAME);
-	return write_target(l, l->home.address - NAME_BYTES, l->frame,
-			    NAME_BYTES + l->home.bytes);
+	probe_parse_status(ours, &a);
+	probe_parse_status(theirs, &b);
+	return a.seccomp == 2 && b.seccomp == 2 && a.filters == b.filters;
 }
 
-/*
- * From now on the way home leads through one more system call.  Without the
- * room for it the way stays as it was.
- */
-static void undo_by(struct lease *l, long number, const uint64_t args[6])
+static enum borrow_end check_filter(struct lease *l)
 {
-	const struct cpu_gadgets *g = &l->b->target->gadgets;
-	struct cpu_place place;
+	int pid = (int)l->b->target->pid;
+	struct seccomp_filters f;
+	const char *name = "";
+	enum seccomp_verdict v = SECCOMP_UNREADABLE;
 
-	l->step = l->saved;
-	cpu_make_call(&l->saved, &l->place, g, number, args, &l->step.regs);
-	if (!cpu_build_frame(&l->step, &l->step.regs, blocked_mask(), g,
-			     l->frame, &place) &&
-	    write_target(l, place.address, l->frame, place.bytes))
-		l->place = place;
-}
-
-/*
- * The way home ends the urgency as well.  The flag stays with a thread whose
- * tracer has died: it may not drop that by itself.
- */
-static void go_home_calmly(struct lease *l)
-{
-	const struct sched_param *none =
-		(const void *)(uintptr_t)(l->home.address - NAME_BYTES +
-					  ZEROES_AT);
-
-	l->place = l->home;
-	if (l->may_be_urgent)
-		undo_by(l, SYS_sched_setscheduler,
-			(const uint64_t[6]){ 0,
-					     SCHED_OTHER | SCHED_RESET_ON_FORK,
-					     (uint64_t)(uintptr_t)none });
+	if (!seccomp_fetch(l->stop.tid, &f)) {
+		v = seccomp_judge(&f, &name);
+		seccomp_free(&f);
+	} else if (shares_filter(l)) {
+		v = SECCOMP_PASSES;
+	}
+	l->b->filter_passes = v == SECCOMP_PASSES;
+	if (l->b->filter_passes)
+		return BORROW_DONE;
+	lease_give_back(l, false);
+	if (v == SECCOMP_UNREADABLE)
+		probe_refuse(l->r, INJECT_SECCOMP,
+			     "run moetop as root, outside the container",
+			     "process %d has a seccomp filter that we may not "
+			     "see, and it might kill it",
+			     pid);
+	else
+		probe_refuse(l->r, INJECT_SECCOMP,
+			     "allow it in the seccomp profile of the server",
+			     "the seccomp filter of process %d %s for %s", pid,
+			     v == SECCOMP_KILLS ? "would kill it"
+						: "returns an error",
+			     name);
+	return BORROW_FAILED;
 }
 
 static enum borrow_end take(struct lease *l)
 {
-	uint64_t deadline_ns = earlier(l, STOP_WAIT_NS);
+	uint64_t deadline_ns = lease_until(l, STOP_WAIT_NS);
 	pid_t pid = l->b->target->pid;
 	int err;
 
@@ -311,92 +127,28 @@ static enum borrow_end take(struct lease *l)
 		stop_detach(&l->stop);
 		return BORROW_AGAIN;
 	}
-	if (!lay_frame(l)) {
-		give_back(l, false);
+	if (l->b->target->filtered && !l->b->filter_passes) {
+		enum borrow_end end = check_filter(l);
+
+		if (end != BORROW_DONE)
+			return end;
+	}
+	if (!lease_lay_frame(l)) {
+		lease_give_back(l, false);
 		return BORROW_AGAIN;
 	}
 	l->may_be_urgent = l->b->urgent && !l->b->target->filtered &&
 			   sched_getscheduler(l->stop.tid) == SCHED_OTHER;
-	go_home_calmly(l);
+	lease_go_home_calmly(l);
 	inject_moment(MOMENT_FRAME);
 	return BORROW_DONE;
-}
-
-/* ---- system calls of the borrowed thread -------------------------------------- */
-
-static bool to_call_stop(struct lease *l)
-{
-	uint64_t deadline_ns = earlier(l, CALL_WAIT_NS);
-
-	do {
-		if (stop_go(&l->stop, true, 0))
-			return false;
-		stop_wait(&l->stop, deadline_ns);
-		/* job control may stop it in between; it goes on later */
-	} while (l->stop.at == STOP_TRAP || l->stop.at == STOP_GROUP);
-	return l->stop.at == STOP_CALL;
-}
-
-/*
- * One system call of the borrowed thread, which stands.  Its result, -errno as
- * the kernel gives it, or -EPROTO when the thread did not come that far.
- */
-static int64_t call(struct lease *l, long number, const uint64_t args[6],
-		    const enum inject_moment moments[3])
-{
-	const struct inject_target *t = l->b->target;
-	struct cpu_regs regs;
-	int err;
-
-	cpu_make_call(&l->saved, &l->place, &t->gadgets, number, args, &regs);
-	err = cpu_set_regs(l->stop.tid, &regs);
-	if (err)
-		return err;
-	inject_moment(moments[0]);
-	err = l->masked ? 0 : set_mask(l, blocked_mask());
-	if (err)
-		return err;
-	if (!l->masked) {
-		inject_moment(MOMENT_MASKED);
-		hurry(l);
-	}
-	l->masked = true;
-	if (!to_call_stop(l))
-		return -EPROTO;
-	inject_moment(moments[1]);
-	if (!to_call_stop(l))
-		return -EPROTO;
-	inject_moment(moments[2]);
-	err = cpu_get_regs(l->stop.tid, &regs);
-	return err ? err : cpu_result(&regs);
-}
-
-/* Close and unmap what the target has of ours, before the thread goes back
- * without having started another. */
-static void tidy(struct lease *l)
-{
-	static const enum inject_moment none[3] = { MOMENTS, MOMENTS, MOMENTS };
-	const struct borrow *b = l->b;
-	const uint64_t fd[6] = { (uint64_t)b->fd_there };
-	const uint64_t code[6] = { l->code, b->boot->bytes };
-	const uint64_t control[6] = { b->control ? b->control->mapped : 0,
-				      page_bytes() };
-
-	if (b->fd_there < 0 || !stop_settle(&l->stop, earlier(l, CALL_WAIT_NS)))
-		return;
-	go_home_calmly(l);
-	if (control[0])
-		call(l, SYS_munmap, control, none);
-	if (l->code)
-		call(l, SYS_munmap, code, none);
-	call(l, SYS_close, fd, none);
 }
 
 static enum borrow_end fail(struct lease *l, enum inject_refusal refusal,
 			    const char *what, int64_t err)
 {
-	tidy(l);
-	retreat(l);
+	lease_tidy(l);
+	lease_retreat(l);
 	if (l->stop.at == STOP_GONE)
 		return BORROW_AGAIN;
 	probe_refuse(l->r, refusal, NULL, "%s in process %d: %s", what,
@@ -407,7 +159,8 @@ static enum borrow_end fail(struct lease *l, enum inject_refusal refusal,
 static int fill_memfd(struct lease *l)
 {
 	struct borrow *b = l->b;
-	const uint64_t page = page_bytes(), control = control_offset(b);
+	const uint64_t page = lease_page_bytes(),
+		       control = lease_control_offset(b);
 	uint64_t bytes = b->boot->bytes;
 	struct boot_control *c;
 
@@ -436,18 +189,18 @@ static int fill_memfd(struct lease *l)
 
 static enum borrow_end make_memfd(struct lease *l)
 {
-	const uint64_t args[6] = { l->home.address - NAME_BYTES,
+	const uint64_t args[6] = { l->home.address - LEASE_NAME_BYTES,
 				   MFD_CLOEXEC | MFD_ALLOW_SEALING };
 	static const enum inject_moment moments[3] = { MOMENT_MEMFD_SET,
 						       MOMENT_MEMFD_ENTERED,
 						       MOMENT_MEMFD_LEFT };
-	int64_t fd = call(l, SYS_memfd_create, args, moments);
+	int64_t fd = lease_call(l, SYS_memfd_create, args, moments);
 	int err;
 
 	if (fd < 0)
 		return fail(l, INJECT_SECCOMP, "memfd_create", fd);
 	l->b->fd_there = (int)fd;
-	undo_by(l, SYS_close, (const uint64_t[6]){ (uint64_t)fd });
+	lease_undo_by(l, SYS_close, (const uint64_t[6]){ (uint64_t)fd });
 	err = fill_memfd(l);
 	inject_moment(MOMENT_MEMFD_FILLED);
 	return err ? fail(l, INJECT_DENIED, "its memfd", err) : BORROW_DONE;
@@ -463,7 +216,7 @@ static enum borrow_end map_code(struct lease *l)
 	static const enum inject_moment moments[3] = { MOMENT_MMAP_SET,
 						       MOMENT_MMAP_ENTERED,
 						       MOMENT_MMAP_LEFT };
-	int64_t code = call(l, SYS_mmap, args, moments);
+	int64_t code = lease_call(l, SYS_mmap, args, moments);
 
 	if (code < 0 && code > -4096)
 		return fail(l, INJECT_DENIED, "mapping the boot code", code);
@@ -479,7 +232,7 @@ static bool wait_made(struct lease *l)
 	const struct timespec slice = { .tv_nsec = MADE_SLICE_NS };
 	struct boot_control *c = l->b->control;
 	uint64_t begin_ns = stop_now_ns();
-	uint64_t deadline_ns = earlier(l, MADE_WAIT_NS);
+	uint64_t deadline_ns = lease_until(l, MADE_WAIT_NS);
 
 	while (!atomic_load(&c->made)) {
 		uint64_t now_ns = stop_now_ns();
@@ -514,21 +267,21 @@ static void take_back(struct lease *l)
 {
 	struct boot_control *c = l->b->control;
 
-	if (!stop_settle(&l->stop, earlier(l, CALL_WAIT_NS))) {
-		calm(l);
+	if (!stop_settle(&l->stop, lease_until(l, LEASE_CALL_WAIT_NS))) {
+		lease_calm(l);
 		set_word(&c->release);
 		return;
 	}
 	inject_moment(MOMENT_BACK);
 	if (atomic_load(&c->left)) {
-		calm(l);
+		lease_calm(l);
 		stop_detach(&l->stop);
 		l->r->pause_ns = stop_now_ns() - l->begin_ns;
 		return;
 	}
 	if (atomic_load(&c->made) != BOOT_MADE)
-		tidy(l);
-	retreat(l);
+		lease_tidy(l);
+	lease_retreat(l);
 	set_word(&c->taken);
 	inject_moment(MOMENT_RELEASED);
 }
@@ -537,14 +290,15 @@ static enum borrow_end start_thread(struct lease *l)
 {
 	struct borrow *b = l->b;
 	struct boot_control *c = b->control;
-	const uint64_t args[4] = { (uint64_t)b->fd_there, control_offset(b),
-				   page_bytes() };
+	const uint64_t args[4] = { (uint64_t)b->fd_there,
+				   lease_control_offset(b),
+				   lease_page_bytes() };
 	struct cpu_regs regs;
 	bool made;
 	int err;
 
 	/* the new thread closes and unmaps */
-	go_home_calmly(l);
+	lease_go_home_calmly(l);
 	cpu_enter(&l->saved, &l->place, &b->target->gadgets,
 		  l->code + b->boot->enter, args, &regs);
 	err = cpu_set_regs(l->stop.tid, &regs);
@@ -562,8 +316,8 @@ static enum borrow_end start_thread(struct lease *l)
 		probe_refuse(l->r, INJECT_TIMEOUT, "try again",
 			     "starting a thread took more than %u ms",
 			     (unsigned)(MADE_WAIT_NS / 1000000));
-		calm(l);
-		if (stop_settle(&l->stop, earlier(l, CALL_WAIT_NS)))
+		lease_calm(l);
+		if (stop_settle(&l->stop, lease_until(l, LEASE_CALL_WAIT_NS)))
 			stop_detach(&l->stop);
 		l->r->pause_ns = stop_now_ns() - l->begin_ns;
 		return BORROW_FAILED;
@@ -619,7 +373,7 @@ enum borrow_end borrow_run(struct borrow *b, const struct thread_choice *choice,
 void borrow_close(struct borrow *b)
 {
 	if (b->control)
-		munmap(b->control, page_bytes());
+		munmap(b->control, lease_page_bytes());
 	if (b->fd >= 0)
 		close(b->fd);
 	init(b);

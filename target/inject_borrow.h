@@ -12,7 +12,8 @@ struct borrow {
 	const struct inject_image *image;
 	const struct boot_code *boot;
 	uint64_t deadline_ns;
-	bool urgent; /* we may give threads real-time priority */
+	bool filter_passes; /* the seccomp filters are known to be harmless */
+	bool urgent;        /* we may give threads real-time priority */
 
 	/* after borrow_run */
 	int fd;                       /* ours, of the library's memfd; -1 */

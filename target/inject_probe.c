@@ -45,6 +45,11 @@ const char *inject_refusal_name(enum inject_refusal r)
 	return (unsigned)r < INJECT_REFUSALS ? refusals[r].name : "unknown";
 }
 
+int probe_error(enum inject_refusal r)
+{
+	return (unsigned)r < INJECT_REFUSALS ? -refusals[r].err : -EINVAL;
+}
+
 int probe_refuse(struct inject_report *r, enum inject_refusal refusal,
 		 const char *fix, const char *why, ...)
 {
@@ -55,7 +60,7 @@ int probe_refuse(struct inject_report *r, enum inject_refusal refusal,
 	vsnprintf(r->why, sizeof(r->why), why, ap);
 	va_end(ap);
 	snprintf(r->fix, sizeof(r->fix), "%s", fix ? fix : "");
-	return -refusals[refusal].err;
+	return probe_error(refusal);
 }
 
 /* ---- what the kernel says ---------------------------------------------- */
@@ -81,6 +86,8 @@ void probe_parse_status(const char *text, struct probe_status *out)
 	s.tracer = n > 0 ? (pid_t)n : 0;
 	n = field(text, "\nSeccomp:\t", 10);
 	s.seccomp = n > 0 ? (int)n : 0;
+	n = field(text, "\nSeccomp_filters:\t", 10);
+	s.filters = n > 0 ? (unsigned)n : 0;
 	n = field(text, "\nUid:\t", 10);
 	s.uid = n >= 0 ? (uid_t)n : 0;
 	n = field(text, "\nGid:\t", 10);

@@ -31,7 +31,8 @@ struct probe_status {
 	char state; /* 'R', 'S', ...; 0 unknown */
 	unsigned threads;
 	pid_t tracer;
-	int seccomp;
+	int seccomp;      /* 0 none, 1 strict, 2 filters */
+	unsigned filters; /* how many */
 	bool shadow_stack;
 	uid_t uid;
 	gid_t gid;
@@ -44,6 +45,9 @@ void probe_parse_status(const char *text, struct probe_status *out);
  */
 int probe_open(struct inject_target *t, pid_t pid, struct inject_report *r);
 void probe_close(struct inject_target *t);
+
+/* The -errno that goes with a refusal. */
+int probe_error(enum inject_refusal r);
 
 /* Put a refusal with its sentences into *r; fix may be NULL.  Returns -errno. */
 int probe_refuse(struct inject_report *r, enum inject_refusal refusal,
