@@ -113,6 +113,7 @@ static void meet_exec(uint32_t i, void *handle)
 		graph_map_forget(agent.map, atomic_load(&e->group));
 	atomic_store_explicit(&e->rows, 0, memory_order_relaxed);
 	atomic_store_explicit(&e->anchors, 0, memory_order_relaxed);
+	atomic_fetch_add_explicit(&e->changes, 1, memory_order_relaxed);
 	atomic_store_explicit(&e->id, id, memory_order_relaxed);
 	atomic_store_explicit(&e->group, id, memory_order_relaxed);
 	atomic_store_explicit(&e->alive, id != 0, memory_order_release);
@@ -121,13 +122,16 @@ static void meet_exec(uint32_t i, void *handle)
 static void graph_launch(const struct cupti_callback_data *d)
 {
 	const struct cu_graph_launch_params *p = d->function_params;
+	struct graph_exec *e;
 	uint32_t i;
 
 	i = graph_exec_get(agent.map, p->exec);
 	if (i == UINT32_MAX)
 		return;
-	if (atomic_load_explicit(&agent.exec_epoch[i], memory_order_relaxed) !=
-	    atomic_load_explicit(&agent.epoch, memory_order_relaxed))
+	e = graph_exec_at(agent.map, i);
+	if (!atomic_load_explicit(&e->alive, memory_order_acquire) ||
+	    atomic_load_explicit(&agent.exec_epoch[i], memory_order_relaxed) !=
+		    atomic_load_explicit(&agent.epoch, memory_order_relaxed))
 		meet_exec(i, p->exec);
 	atomic_store_explicit(&agent.context, d->context, memory_order_relaxed);
 	launch_log_push(agent.log, LAUNCH_GRAPH, agent_now_ns(), i, NULL);
@@ -138,13 +142,14 @@ static void graph_launch(const struct cupti_callback_data *d)
 static void graph_changed(const struct cupti_callback_data *d)
 {
 	const struct cu_graph_launch_params *p = d->function_params;
-	uint32_t i = graph_exec_get(agent.map, p->exec);
+	uint32_t i = graph_exec_find(agent.map, p->exec);
 	struct graph_exec *e;
 
 	if (i == UINT32_MAX)
 		return;
 	e = graph_exec_at(agent.map, i);
 	atomic_store_explicit(&e->rows, 0, memory_order_relaxed);
+	atomic_fetch_add_explicit(&e->changes, 1, memory_order_relaxed);
 	graph_map_forget(agent.map, atomic_load(&e->group));
 }
 
@@ -267,6 +272,16 @@ static void node_cloned(const struct cupti_graph_data *g)
 	graph_map_cloned(agent.map, id, original);
 }
 
+/* Where GRAPHNODE_CLONED does not come, the template still says what is in it. */
+static void copies_untold(void *template, uint32_t exec_id)
+{
+	uint32_t id;
+
+	if (agent.cupti.graph_id &&
+	    agent.cupti.graph_id(template, &id) == CUPTI_OK)
+		graph_map_copied(agent.map, id, exec_id);
+}
+
 static void exec_created(const struct cupti_graph_data *g)
 {
 	struct graph_exec *e;
@@ -277,10 +292,13 @@ static void exec_created(const struct cupti_graph_data *g)
 		return;
 	if (agent.cupti.graph_exec_id)
 		agent.cupti.graph_exec_id(g->graph_exec, &id);
+	if (id && !clone_group)
+		copies_untold(g->graph, id);
 	group = id && graph_map_kernels(agent.map, id) ? id : clone_group;
 	clone_group = 0;
 	e = graph_exec_at(agent.map, i);
 	atomic_store_explicit(&e->alive, false, memory_order_relaxed);
+	atomic_fetch_add_explicit(&e->changes, 1, memory_order_relaxed);
 	atomic_store_explicit(&e->id, id ? id : group, memory_order_relaxed);
 	atomic_store_explicit(&e->group, group, memory_order_relaxed);
 	atomic_store_explicit(&e->rows, 0, memory_order_relaxed);
@@ -292,14 +310,14 @@ static void exec_created(const struct cupti_graph_data *g)
 
 static void exec_destroyed(const struct cupti_graph_data *g)
 {
-	uint32_t i = graph_exec_get(agent.map, g->graph_exec);
+	uint32_t i = graph_exec_find(agent.map, g->graph_exec);
 	struct graph_exec *e;
 
 	if (i == UINT32_MAX)
 		return;
 	e = graph_exec_at(agent.map, i);
-	atomic_store_explicit(&e->alive, false, memory_order_release);
 	graph_map_forget(agent.map, atomic_load(&e->group));
+	graph_exec_end(agent.map, i);
 }
 
 static void graph_destroyed(const struct cupti_graph_data *g)

@@ -21,7 +21,8 @@ struct graph {
 	uint32_t chain;
 	uint32_t first, last; /* routing nodes */
 	uint32_t kernels;
-	bool exec; /* holds copies */
+	bool exec;  /* holds copies */
+	bool lossy; /* a node found no room */
 };
 
 struct graph_map {
@@ -30,6 +31,7 @@ struct graph_map {
 	uint32_t nodes, graphs;
 	uint32_t free_node, free_graph;
 	uint32_t held, overflow;
+	_Atomic uint32_t execs_lost;
 	uint32_t node_bucket[BUCKETS], graph_bucket[BUCKETS];
 	struct graph_exec exec[GRAPH_EXECS_MAX];
 	struct graph *graph;
@@ -144,8 +146,10 @@ static void add_node(struct graph_map *m, struct graph *g, uint64_t id,
 	uint32_t *head = &m->node_bucket[bucket(id)];
 	uint32_t i = take_node(m);
 
-	if (i == NONE)
+	if (i == NONE) {
+		g->lossy = true;
 		return;
+	}
 	m->node[i] = (struct node){ .id = id,
 				    .launch = *l,
 				    .chain = *head,
@@ -194,6 +198,28 @@ void graph_map_cloned(struct graph_map *m, uint64_t node, uint64_t original)
 			struct launch l = m->node[from].launch;
 
 			add_node(m, g, node, &l, m->node[from].align);
+		}
+	}
+	pthread_mutex_unlock(&m->lock);
+}
+
+void graph_map_copied(struct graph_map *m, uint32_t from, uint32_t to)
+{
+	uint32_t f, i;
+	struct graph *g;
+
+	pthread_mutex_lock(&m->lock);
+	f = find_graph(m, from);
+	g = f == NONE || from == to ? NULL : get_graph(m, to);
+	if (g && !g->kernels) {
+		g->exec = true;
+		g->kernels = m->graph[f].kernels;
+		g->lossy = m->graph[f].lossy;
+		for (i = m->graph[f].first; i != NONE; i = m->node[i].next) {
+			struct node n = m->node[i];
+
+			add_node(m, g, (uint64_t)to << 32 | (uint32_t)n.id,
+				 &n.launch, n.align);
 		}
 	}
 	pthread_mutex_unlock(&m->lock);
@@ -291,6 +317,18 @@ uint32_t graph_map_kernels(struct graph_map *m, uint32_t graph)
 	return kernels;
 }
 
+bool graph_map_knows(struct graph_map *m, uint32_t graph)
+{
+	uint32_t g;
+	bool knows;
+
+	pthread_mutex_lock(&m->lock);
+	g = find_graph(m, graph);
+	knows = g != NONE && m->graph[g].kernels && !m->graph[g].lossy;
+	pthread_mutex_unlock(&m->lock);
+	return knows;
+}
+
 void graph_map_count(struct graph_map *m, struct graph_map_counts *out)
 {
 	struct graph_map_counts c = { 0 };
@@ -305,6 +343,8 @@ void graph_map_count(struct graph_map *m, struct graph_map_counts *out)
 	}
 	c.routing_nodes = m->held;
 	c.overflow = m->overflow;
+	c.execs_lost =
+		atomic_load_explicit(&m->execs_lost, memory_order_relaxed);
 	pthread_mutex_unlock(&m->lock);
 	for (uint32_t i = 0; i < GRAPH_EXECS_MAX; i++)
 		c.execs += atomic_load_explicit(&m->exec[i].alive,
@@ -314,22 +354,113 @@ void graph_map_count(struct graph_map *m, struct graph_map_counts *out)
 
 /* ---- executable graphs ---------------------------------------------------- */
 
-uint32_t graph_exec_get(struct graph_map *m, void *handle)
-{
-	uint32_t i = bucket((uint64_t)(uintptr_t)handle) % GRAPH_EXECS_MAX;
+/* In place of a handle while its slot is being made ready. */
+#define BUSY ((void *)1)
+#define BUSY_SPINS 1000u
 
-	for (uint32_t n = 0; handle && n < GRAPH_EXECS_MAX; n++) {
-		void *seen = atomic_load_explicit(&m->exec[i].handle,
-						  memory_order_acquire);
+static uint32_t home_of(const void *handle)
+{
+	return bucket((uint64_t)(uintptr_t)handle) % GRAPH_EXECS_MAX;
+}
+
+/* Once it is ready; BUSY if its maker has been stopped in the middle. */
+static void *handle_of(struct graph_exec *e)
+{
+	void *h = atomic_load_explicit(&e->handle, memory_order_acquire);
+
+	for (uint32_t n = 0; h == BUSY && n < BUSY_SPINS; n++)
+		h = atomic_load_explicit(&e->handle, memory_order_acquire);
+	return h;
+}
+
+static bool claim(struct graph_exec *e, void *old, void *handle)
+{
+	if (!atomic_compare_exchange_strong(&e->handle, &old, BUSY))
+		return false;
+	atomic_store_explicit(&e->alive, false, memory_order_relaxed);
+	atomic_store_explicit(&e->gone, false, memory_order_relaxed);
+	atomic_store_explicit(&e->id, 0, memory_order_relaxed);
+	atomic_store_explicit(&e->group, 0, memory_order_relaxed);
+	atomic_store_explicit(&e->rows, 0, memory_order_relaxed);
+	atomic_store_explicit(&e->anchors, 0, memory_order_relaxed);
+	atomic_fetch_add_explicit(&e->changes, 1, memory_order_relaxed);
+	atomic_store_explicit(&e->handle, handle, memory_order_release);
+	return true;
+}
+
+static bool is_gone(struct graph_exec *e)
+{
+	return atomic_load_explicit(&e->gone, memory_order_acquire);
+}
+
+uint32_t graph_exec_find(struct graph_map *m, void *handle)
+{
+	uint32_t i = home_of(handle);
+
+	for (uint32_t n = 0; handle && n < GRAPH_EXEC_PROBES; n++) {
+		void *seen = handle_of(&m->exec[i]);
 
 		if (!seen)
-			atomic_compare_exchange_strong(&m->exec[i].handle,
-						       &seen, handle);
-		if (!seen || seen == handle)
-			return i;
+			return UINT32_MAX;
+		if (seen == handle)
+			return is_gone(&m->exec[i]) ? UINT32_MAX : i;
 		i = (i + 1) % GRAPH_EXECS_MAX;
 	}
 	return UINT32_MAX;
+}
+
+/* Where a new one may go: the slot that it had before, the first one of a
+ * destroyed graph, or the first empty one.  UINT32_MAX none; *old: what is
+ * there now. */
+static uint32_t room_for(struct graph_map *m, void *handle, void **old)
+{
+	uint32_t i = home_of(handle), room = UINT32_MAX;
+
+	*old = NULL;
+	for (uint32_t n = 0; n < GRAPH_EXEC_PROBES; n++) {
+		struct graph_exec *e = &m->exec[i];
+		void *seen = handle_of(e);
+		bool free = !seen || (seen != BUSY && is_gone(e));
+
+		if (seen == handle || (free && room == UINT32_MAX)) {
+			room = i;
+			*old = seen;
+		}
+		if (seen == handle || !seen)
+			break;
+		i = (i + 1) % GRAPH_EXECS_MAX;
+	}
+	return room;
+}
+
+uint32_t graph_exec_get(struct graph_map *m, void *handle)
+{
+	uint32_t i;
+	void *old;
+
+	if (!handle || handle == BUSY)
+		return UINT32_MAX;
+	/* More than one turn only if another thread takes the same slot. */
+	for (uint32_t turn = 0; turn < GRAPH_EXEC_PROBES; turn++) {
+		i = graph_exec_find(m, handle);
+		if (i != UINT32_MAX)
+			return i;
+		i = room_for(m, handle, &old);
+		if (i == UINT32_MAX)
+			break;
+		if (claim(&m->exec[i], old, handle))
+			return i;
+	}
+	atomic_fetch_add_explicit(&m->execs_lost, 1, memory_order_relaxed);
+	return UINT32_MAX;
+}
+
+void graph_exec_end(struct graph_map *m, uint32_t index)
+{
+	struct graph_exec *e = &m->exec[index];
+
+	atomic_store_explicit(&e->alive, false, memory_order_relaxed);
+	atomic_store_explicit(&e->gone, true, memory_order_release);
 }
 
 struct graph_exec *graph_exec_at(struct graph_map *m, uint32_t index)

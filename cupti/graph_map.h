@@ -6,7 +6,8 @@
  * copies it into the executable graph (GRAPHNODE_CLONED); kernel records name
  * the copy.  Only routing and alignment launches are kept, other kernel nodes
  * are counted.  The high half of a node id is its graph's id, which for an
- * executable graph is the `graph` of a kernel record.
+ * executable graph is the `graph` of a kernel record; a copy keeps the low half,
+ * so that where CUPTI tells of no copies, the template's nodes tell them.
  *
  * All memory is made at the start.  What finds no room is counted.  Any thread:
  * a mutex protects the map, and is never held over a call out of it.  The table
@@ -23,17 +24,25 @@
 #include "cupti/adapters.h"
 
 #define GRAPH_EXECS_MAX 2048u /* executable graphs, a power of two */
+#define GRAPH_EXEC_PROBES 64u /* slots that are looked at for one of them */
 
 struct graph_map;
 
-/* One executable graph.  Slots are never given back, so an index stays good. */
+/*
+ * One executable graph.  Its index stays good until the graph is destroyed; then
+ * another may take the slot over.
+ */
 struct graph_exec {
 	_Atomic(void *) handle;
 	_Atomic uint32_t id;      /* as in kernel records; 0 unknown */
 	_Atomic uint32_t group;   /* graph id of its nodes; 0 unknown */
 	_Atomic uint32_t rows;    /* padded batch of its first anchor; 0: ? */
 	_Atomic uint32_t anchors; /* routing launches in it */
+	/* Goes up when this becomes another graph or gets other arguments: what
+	 * was learnt of it before then holds no longer. */
+	_Atomic uint32_t changes;
 	_Atomic bool alive;
+	_Atomic bool gone; /* destroyed */
 };
 
 struct graph_map_counts {
@@ -41,6 +50,7 @@ struct graph_map_counts {
 	uint32_t kernel_nodes;  /* seen in executable graphs that are alive */
 	uint32_t routing_nodes; /* held, templates included */
 	uint32_t overflow;      /* nodes and graphs that found no room */
+	uint32_t execs_lost;    /* looks at executable graphs without a slot */
 };
 
 /* Room for `nodes` routing nodes (templates and copies) and `graphs` graphs.
@@ -55,7 +65,11 @@ void graph_map_created(struct graph_map *m, uint64_t node,
 /* A node was copied. */
 void graph_map_cloned(struct graph_map *m, uint64_t node, uint64_t original);
 
-/* A template or executable graph is gone. */
+/* An executable graph was made of a template.  Where no node of it was seen
+ * being copied, the template's are taken for it by the low halves of their ids. */
+void graph_map_copied(struct graph_map *m, uint32_t from, uint32_t to);
+
+/* A template or executable graph is gone, or has other arguments now. */
 void graph_map_forget(struct graph_map *m, uint32_t graph);
 
 /* The routing launch of a node, and the alignment launch after it (align->args
@@ -73,10 +87,20 @@ size_t graph_map_list(struct graph_map *m, uint32_t graph, struct launch *l,
 /* Kernel nodes seen in a graph; 0 unknown. */
 uint32_t graph_map_kernels(struct graph_map *m, uint32_t graph);
 
+/* Is every kernel node of the graph known, as made since the agent is there?
+ * false for a graph of before, for one whose arguments have changed, and for
+ * one of which a node found no room. */
+bool graph_map_knows(struct graph_map *m, uint32_t graph);
+
 void graph_map_count(struct graph_map *m, struct graph_map_counts *out);
 
-/* The slot of an executable graph, made if new; UINT32_MAX when full. */
+/* The slot of an executable graph, made if new, with all members 0 then;
+ * UINT32_MAX when there is none near its place. */
 uint32_t graph_exec_get(struct graph_map *m, void *handle);
+/* The same for one that must be there: UINT32_MAX when it is not. */
+uint32_t graph_exec_find(struct graph_map *m, void *handle);
+/* It was destroyed: its slot may be taken over. */
+void graph_exec_end(struct graph_map *m, uint32_t index);
 struct graph_exec *graph_exec_at(struct graph_map *m, uint32_t index);
 /* The slot of an id; UINT32_MAX when no living graph has it. */
 uint32_t graph_exec_of_id(struct graph_map *m, uint32_t id);

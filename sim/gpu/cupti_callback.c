@@ -111,6 +111,9 @@ static void on_api(int site, uint32_t cbid, const char *function,
 
 static void on_resource(uint32_t cbid, const void *data)
 {
+	if (cbid == CBID_RES_GRAPHNODE_CLONED &&
+	    simgpu_fault("no_clones", NULL))
+		return;
 	call_all(CUPTI_DOMAIN_RESOURCE, cbid, data);
 }
 

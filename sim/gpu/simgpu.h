@@ -90,6 +90,7 @@ double simgpu_flops(const char *type); /* "bf16", "fp8", "fp4"; 0: none */
  *   zero_stamps=n	 timestamps are 0 after n kernel records since the
  *			 start or cuptiFinalize
  *   drop_records=n	 every n-th kernel record is dropped and counted
+ *   no_clones		 no event for the nodes of an executable graph
  *   strange_records	 the members of records lie elsewhere than in any release
  *   starve		 no buffer is ever returned before a forced flush
  *   fatal=n		 STATE/FATAL_ERROR after n kernel records

@@ -103,6 +103,43 @@ static void what_finds_no_room_is_counted(void **state)
 	assert_int_equal(c.overflow, 16 + 3);
 }
 
+static void
+a_graph_of_which_copies_are_not_told_is_like_its_template(void **state)
+{
+	struct graph_map *m = *state;
+	struct launch l[4], align[4];
+
+	capture(m, 5, 3);
+	graph_map_copied(m, 5, 9);
+	graph_map_forget(m, 5);
+	assert_int_equal(graph_map_list(m, 9, l, align, 4), 3);
+	assert_int_equal(l[1].arg[0], 1001);
+	assert_int_equal(align[2].arg[0], 2002);
+	assert_int_equal(graph_map_find(m, NODE(9, 4), l, align), 0);
+	assert_int_equal(graph_map_kernels(m, 9), 12);
+	graph_map_copied(m, 77, 10); /* nothing is known of that one */
+	assert_false(graph_map_knows(m, 10));
+	capture(m, 6, 1);
+	graph_map_copied(m, 6, 9); /* its nodes are known already */
+	assert_int_equal(graph_map_kernels(m, 9), 12);
+}
+
+static void what_is_known_of_a_graph_is_known_whole_or_not(void **state)
+{
+	struct graph_map *m = *state;
+
+	assert_false(graph_map_knows(m, 5));
+	capture(m, 5, 3);
+	instantiate(m, 5, 9, 3);
+	assert_true(graph_map_knows(m, 5));
+	assert_true(graph_map_knows(m, 9));
+	graph_map_forget(m, 9);
+	assert_false(graph_map_knows(m, 9));
+	capture(m, 6, 40); /* more nodes than there is room for */
+	assert_false(graph_map_knows(m, 6));
+	assert_true(graph_map_knows(m, 5));
+}
+
 static void exec_slots_are_found_again(void **state)
 {
 	struct graph_map *m = *state;
@@ -111,6 +148,8 @@ static void exec_slots_are_found_again(void **state)
 
 	assert_int_not_equal(a, b);
 	assert_int_equal(graph_exec_get(m, (void *)0x1000), a);
+	assert_int_equal(graph_exec_find(m, (void *)0x2000), b);
+	assert_int_equal(graph_exec_find(m, (void *)0x3000), UINT32_MAX);
 	assert_int_equal(graph_exec_get(m, NULL), UINT32_MAX);
 	assert_int_equal(graph_exec_of_id(m, 7), UINT32_MAX);
 	graph_exec_at(m, b)->id = 7;
@@ -119,14 +158,233 @@ static void exec_slots_are_found_again(void **state)
 	assert_int_equal(graph_exec_of_id(m, 7), b);
 }
 
-static void more_execs_than_slots_end_in_no_slot(void **state)
+static void a_destroyed_exec_leaves_its_slot_to_others(void **state)
 {
 	struct graph_map *m = *state;
+	uint32_t a = graph_exec_get(m, (void *)0x1000), changes;
+	struct graph_exec *e = graph_exec_at(m, a);
 
-	for (uintptr_t i = 1; i <= GRAPH_EXECS_MAX; i++)
-		assert_true(graph_exec_get(m, (void *)(i * 16)) <
-			    GRAPH_EXECS_MAX);
-	assert_int_equal(graph_exec_get(m, (void *)8), UINT32_MAX);
+	e->id = e->group = e->rows = e->anchors = 7;
+	e->alive = true;
+	changes = e->changes;
+	graph_exec_end(m, a);
+	assert_false(e->alive);
+	assert_int_equal(graph_exec_find(m, (void *)0x1000), UINT32_MAX);
+	assert_int_equal(graph_exec_of_id(m, 7), UINT32_MAX);
+	assert_int_equal(graph_exec_get(m, (void *)0x1000), a); /* a new one */
+	assert_int_equal(e->id | e->group | e->rows | e->anchors, 0);
+	assert_int_equal(e->changes, changes + 1);
+}
+
+static void execs_that_come_and_go_never_use_up_the_slots(void **state)
+{
+	struct graph_map *m = *state;
+	struct graph_map_counts c;
+
+	for (uintptr_t i = 1; i <= 10 * GRAPH_EXECS_MAX; i++) {
+		uint32_t slot = graph_exec_get(m, (void *)(i * 16));
+
+		assert_true(slot < GRAPH_EXECS_MAX);
+		graph_exec_end(m, slot);
+	}
+	graph_map_count(m, &c);
+	assert_int_equal(c.execs_lost, 0);
+}
+
+static void more_execs_than_slots_are_counted(void **state)
+{
+	struct graph_map *m = *state;
+	struct graph_map_counts c;
+	uint32_t lost = 0;
+
+	for (uintptr_t i = 1; i <= GRAPH_EXECS_MAX + 1; i++)
+		lost += graph_exec_get(m, (void *)(i * 16)) == UINT32_MAX;
+	graph_map_count(m, &c);
+	assert_in_range(lost, 1, GRAPH_EXECS_MAX / 8);
+	assert_int_equal(c.execs_lost, lost);
+}
+
+/* ---- any sequence, against a list ----------------------------------------------- */
+
+#define NODES 64u
+#define GRAPHS 8u
+#define IDS 12u /* graph ids in play */
+#define STEPS 20000
+
+struct naive_node {
+	uint32_t graph, low;
+	uint64_t arg;
+	bool align;
+};
+static struct {
+	struct naive_node node[NODES]; /* in order of creation */
+	uint32_t held, overflow;
+	uint32_t kernels[IDS];
+	bool there[IDS], lossy[IDS];
+} naive;
+
+static uint32_t random_below(uint32_t n)
+{
+	static uint64_t x = 88172645463325252ull;
+
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	return (uint32_t)(x >> 32) % n;
+}
+
+static bool naive_graph(uint32_t g)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < IDS; i++)
+		n += naive.there[i];
+	if (!naive.there[g] && n == GRAPHS) {
+		naive.overflow++;
+		return false;
+	}
+	naive.there[g] = true;
+	return true;
+}
+
+static const struct naive_node *naive_find(uint32_t g, uint32_t low)
+{
+	for (uint32_t i = 0; i < naive.held; i++)
+		if (naive.node[i].graph == g && naive.node[i].low == low)
+			return &naive.node[i];
+	return NULL;
+}
+
+static void naive_add(uint32_t g, uint32_t low, uint64_t arg, bool align)
+{
+	if (naive.held == NODES) {
+		naive.overflow++;
+		naive.lossy[g] = true;
+		return;
+	}
+	naive.node[naive.held++] = (struct naive_node){ g, low, arg, align };
+}
+
+static void naive_forget(uint32_t g)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < naive.held; i++)
+		if (naive.node[i].graph != g)
+			naive.node[kept++] = naive.node[i];
+	naive.held = kept;
+	naive.there[g] = naive.lossy[g] = false;
+	naive.kernels[g] = 0;
+}
+
+static void create(struct graph_map *m, uint32_t g, uint32_t low)
+{
+	struct launch l = { .args = 1, .arg = { random_below(1u << 30) } };
+	bool routing = random_below(3), align = random_below(2);
+
+	graph_map_created(m, NODE(g, low), routing ? &l : NULL, align);
+	if (!naive_graph(g))
+		return;
+	naive.kernels[g]++;
+	if (routing && !naive_find(g, low))
+		naive_add(g, low, l.arg[0], align);
+}
+
+static void clone(struct graph_map *m, uint32_t from, uint32_t to, uint32_t low)
+{
+	const struct naive_node *n;
+
+	graph_map_cloned(m, NODE(to, low), NODE(from, low));
+	if (!naive_graph(to))
+		return;
+	naive.kernels[to]++;
+	n = naive_find(from, low);
+	if (n && !naive_find(to, low))
+		naive_add(to, low, n->arg, n->align);
+}
+
+static void copy(struct graph_map *m, uint32_t from, uint32_t to)
+{
+	uint32_t held = naive.held;
+
+	graph_map_copied(m, from, to);
+	if (!naive.there[from] || from == to || !naive_graph(to) ||
+	    naive.kernels[to])
+		return;
+	naive.kernels[to] = naive.kernels[from];
+	naive.lossy[to] = naive.lossy[from];
+	for (uint32_t i = 0; i < held; i++)
+		if (naive.node[i].graph == from)
+			naive_add(to, naive.node[i].low, naive.node[i].arg,
+				  naive.node[i].align);
+}
+
+/* The node that was made after node i in the same graph. */
+static const struct naive_node *next_of(uint32_t i)
+{
+	for (uint32_t k = i + 1; k < naive.held; k++)
+		if (naive.node[k].graph == naive.node[i].graph)
+			return &naive.node[k];
+	return NULL;
+}
+
+static void compare_graph(struct graph_map *m, uint32_t g)
+{
+	struct launch l[NODES], align[NODES], found, with;
+	size_t n = graph_map_list(m, g, l, align, NODES), at = 0;
+
+	for (uint32_t i = 0; i < naive.held; i++) {
+		const struct naive_node *x = &naive.node[i], *after;
+
+		if (x->graph != g)
+			continue;
+		assert_int_equal(
+			graph_map_find(m, NODE(g, x->low), &found, &with),
+			x->align ? -ENOENT : 0);
+		if (x->align)
+			continue;
+		after = next_of(i);
+		assert_true(at < n);
+		assert_int_equal(l[at].arg[0], x->arg);
+		assert_int_equal(found.arg[0], x->arg);
+		assert_int_equal(align[at].args, after && after->align);
+		if (after && after->align)
+			assert_int_equal(align[at].arg[0], after->arg);
+		at++;
+	}
+	assert_int_equal(at, n);
+	assert_int_equal(graph_map_kernels(m, g), naive.kernels[g]);
+	assert_int_equal(graph_map_knows(m, g),
+			 naive.there[g] && naive.kernels[g] && !naive.lossy[g]);
+}
+
+static void any_sequence_is_as_a_list_would_have_it(void **state)
+{
+	struct graph_map *m = *state;
+	struct graph_map_counts c;
+
+	memset(&naive, 0, sizeof(naive));
+	for (int step = 0; step < STEPS; step++) {
+		uint32_t g = random_below(IDS), h = random_below(IDS);
+		uint32_t what = random_below(20), low = random_below(24);
+
+		if (what < 10) {
+			create(m, g, low);
+		} else if (what < 16) {
+			clone(m, g, h, low);
+		} else if (what < 17) {
+			copy(m, g, h);
+		} else {
+			graph_map_forget(m, g);
+			naive_forget(g);
+		}
+		compare_graph(m, g);
+		compare_graph(m, h);
+		graph_map_count(m, &c);
+		assert_int_equal(c.routing_nodes, naive.held);
+		assert_int_equal(c.overflow, naive.overflow);
+	}
+	assert_true(naive.overflow > 100); /* both pools were full at times */
 }
 
 int main(void)
@@ -137,8 +395,13 @@ int main(void)
 		T(copies_outlive_their_template),
 		T(forgotten_graphs_give_their_room_back),
 		T(what_finds_no_room_is_counted),
+		T(a_graph_of_which_copies_are_not_told_is_like_its_template),
+		T(what_is_known_of_a_graph_is_known_whole_or_not),
 		T(exec_slots_are_found_again),
-		T(more_execs_than_slots_end_in_no_slot),
+		T(a_destroyed_exec_leaves_its_slot_to_others),
+		T(execs_that_come_and_go_never_use_up_the_slots),
+		T(more_execs_than_slots_are_counted),
+		T(any_sequence_is_as_a_list_would_have_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
