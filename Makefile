@@ -158,6 +158,7 @@ quiet := $(O)/tests/lib/quiet_agent.so
 stress := $(patsubst %.c,$(O)/%,$(wildcard tests/e2e/stress_*.c))
 $(stress): $(O)/%: $(O)/%.o
 	$(call say,LINK,$@)$(CC) $(san) $(LDFLAGS) -o $@ $< -ldl -lpthread
+$(O)/tests/lib/quiet_agent.pic.o: CFLAGS += -O2
 $(O)/tests/lib/%.so: $(O)/tests/lib/%.pic.o $(O)/agent/boot.pic.o
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) -shared -Wl,-z,defs -o $@ $^
 $(filter-out $(stress),$(tools)): $(O)/%: $(O)/%.o $(archives) $(O)/agent.a

@@ -139,6 +139,12 @@ def asleep(pid):
     return Census(pid)
 
 
+def quiet(pid):
+    """Wait for the threads of injections to end; the census of then."""
+    until(lambda: not threads(pid)["moetop"], 5)
+    return Census(pid)
+
+
 def has_ring(pid):
     return any("memfd:moetop-ring" in x for x in descriptors(pid))
 
@@ -160,7 +166,7 @@ def inject(pid, image=AGENT, *options, limit_s=10):
 
 
 def probe(pid, *options):
-    """Inject the library that keeps nothing: that it made no ring is right."""
+    """Inject the library that leaves nothing: that it made no ring is right."""
     report = inject(pid, QUIET, *options)
     if "could not make its ring" in report["why"]:
         report["refusal"] = "ok"

@@ -1,12 +1,26 @@
 /*
- * quiet_agent.c - a library that can be injected and keeps nothing
+ * quiet_agent.c - a library that can be injected and leaves nothing
  *
- * It has the boot code of the agent, and no ring: so a process can be injected
- * again and again, and every time is the first.
+ * It has the boot code of the agent, makes no ring, and unloads itself: so a
+ * process can be injected again and again, and every time is the first.
  */
+#include <dlfcn.h>
+#include <stddef.h>
+
 int InitializeInjection(void) __attribute__((visibility("default")));
 
+/* The last step must be a jump, as nobody may come back here: the Makefile has
+ * it compiled so that it is. */
 int InitializeInjection(void)
 {
-	return 1;
+	Dl_info self;
+	void *handle;
+
+	if (!dladdr((void *)InitializeInjection, &self))
+		return 0;
+	handle = dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+	if (!handle)
+		return 0;
+	dlclose(handle);
+	return dlclose(handle);
 }
