@@ -4,11 +4,14 @@
  * Every need is tried, in the way that the collector would use it, and given
  * up again at once.  Without -p only what does not depend on a server.
  */
+#include "core/clock.h"
 #include "core/commands.h"
 #include "core/paths.h"
+#include "core/rank.h"
 #include "core/say.h"
 #include "core/source.h"
 #include "cupti/nvml.h"
+#include "target/inject.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -93,16 +96,121 @@ static void check_requests(struct checkup *u, const struct target *t)
 		   "requests can be counted in the kernel");
 }
 
-static void check_agent(struct checkup *u)
+/* ---- the agent ---------------------------------------------------------- */
+
+/* One process that owns a GPU. */
+struct outlook {
+	bool ok;
+	bool present; /* the agent is there, and can be read */
+	bool early;   /* since before CUDA started */
+	char what[256], remedy[160];
+};
+
+static void look_at_ring(const struct target_rank *r, struct outlook *o)
+{
+	struct rank_view v;
+	int err = rank_look(r->agent_ring, clock_now_ns(), &v);
+
+	o->ok = o->present = !err && !v.read;
+	if (err) {
+		snprintf(o->what, sizeof(o->what),
+			 "pid %d: its agent cannot be read: %s", (int)r->pid,
+			 err == -EPROTONOSUPPORT ? "another version"
+						 : strerror(-err));
+		snprintf(o->remedy, sizeof(o->remedy), "%s",
+			 err == -EACCES ? "run as root, or as its user"
+					: "restart the server");
+		return;
+	}
+	o->early = !v.late;
+	if (v.read) {
+		snprintf(o->what, sizeof(o->what),
+			 "pid %d: another moetop (pid %d) reads its agent",
+			 (int)r->pid, (int)v.reader);
+		snprintf(o->remedy, sizeof(o->remedy),
+			 "end that one, or look at its screen");
+	}
+}
+
+static void look_at_process(const struct target_rank *r, struct outlook *o)
+{
+	struct inject_report report = { 0 };
+
+	o->ok = !inject_check(r->pid, &report);
+	if (o->ok)
+		return;
+	snprintf(o->what, sizeof(o->what),
+		 "pid %d: the agent cannot be loaded: %s", (int)r->pid,
+		 report.why[0] ? report.why
+			       : inject_refusal_name(report.refusal));
+	snprintf(o->remedy, sizeof(o->remedy), "%s",
+		 report.fix[0] ? report.fix
+			       : "start the server with: moetop run -- CMD");
+}
+
+static void look_at_rank(const struct target_rank *r, bool no_inject,
+			 struct outlook *o)
+{
+	*o = (struct outlook){ 0 };
+	if (r->agent_ring[0]) {
+		look_at_ring(r, o);
+	} else if (no_inject) {
+		snprintf(o->what, sizeof(o->what), "pid %d has no agent",
+			 (int)r->pid);
+		snprintf(o->remedy, sizeof(o->remedy),
+			 "leave out --no-inject, or start it with: moetop run "
+			 "-- CMD");
+	} else {
+		look_at_process(r, o);
+	}
+}
+
+/* Nothing is stopped, loaded or woken for this. */
+static void check_ranks(struct checkup *u, const struct target *t,
+			bool no_inject)
+{
+	unsigned present = 0, early = 0;
+	struct outlook o;
+	char what[256];
+
+	if (!t->n_ranks)
+		add(u, "T2", false, "no process of the server uses CUDA",
+		    "wait until it has started, or give another pid");
+	for (unsigned i = 0; i < t->n_ranks; i++) {
+		look_at_rank(&t->ranks[i], no_inject, &o);
+		if (!o.ok) {
+			add(u, "T2", false, o.what, o.remedy);
+			return;
+		}
+		present += o.present;
+		early += o.present && o.early;
+	}
+	if (!t->n_ranks)
+		return;
+	snprintf(what, sizeof(what),
+		 "%u GPU process%s: %u with the agent, %u that it can be "
+		 "loaded into",
+		 t->n_ranks, t->n_ranks == 1 ? "" : "es", present,
+		 t->n_ranks - present);
+	add(u, "T2", true, what, "");
+	if (early == t->n_ranks)
+		add(u, "T3", true, "the agent was there from the start", "");
+	else
+		add(u, "T3", false,
+		    "rows of graphs captured before the agent came are not "
+		    "seen; an eager server's are",
+		    "start the server with: moetop run -- CMD");
+}
+
+static void check_agent(struct checkup *u, const char *given)
 {
 	char path[PATH_MAX], what[256];
-	int err = path_agent(NULL, path, sizeof(path));
+	int err = path_agent(given, path, sizeof(path));
 
 	snprintf(what, sizeof(what), "agent %.200s%s", path,
 		 err ? " not found" : "");
 	add(u, "agent", !err, what,
-	    err ? "build or install it, or name it with moetop run --agent PATH"
-		: "");
+	    err ? "build or install it, or name it with --agent PATH" : "");
 }
 
 static void check_gpus(struct checkup *u)
@@ -175,8 +283,7 @@ static int check_server(struct checkup *u, const struct settings *s)
 		check_target(u, t);
 		if (!s->no_bpf)
 			check_requests(u, t);
-		try_source(u, "T2", &source_agent, t,
-			   "the agent in the server can be read");
+		check_ranks(u, t, s->no_inject);
 	}
 	free(t);
 	if (err == -ESRCH)
@@ -206,7 +313,7 @@ int cmd_doctor(const struct settings *s)
 		check_requests(&u, NULL);
 	if (status)
 		return status;
-	check_agent(&u);
+	check_agent(&u, s->agent);
 	check_gpus(&u);
 	return s->json ? print_json(&u) : print_lines(&u);
 }

@@ -187,19 +187,45 @@ void rank_describe(const struct rank *k, uint64_t now_ns,
 	}
 }
 
-pid_t rank_reader(const char *path)
+static int read_header(const char *path, struct ring_header *h)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct ring_header *h = malloc(sizeof(*h));
-	pid_t pid = 0;
+	int err = 0;
 
-	if (fd >= 0 && h && pread(fd, h, sizeof(*h), 0) == sizeof(*h) &&
-	    h->magic == RING_MAGIC && h->version == RING_VERSION)
-		pid = (pid_t)h->control.collector_pid;
+	if (fd < 0)
+		return -errno;
+	if (pread(fd, h, sizeof(*h), 0) != sizeof(*h) || h->magic != RING_MAGIC)
+		err = -EPROTO;
+	else if (h->version != RING_VERSION)
+		err = -EPROTONOSUPPORT;
+	close(fd);
+	return err;
+}
+
+int rank_look(const char *path, uint64_t now_ns, struct rank_view *out)
+{
+	struct ring_header *h = aligned_alloc(64, sizeof(*h));
+	int err = h ? read_header(path, h) : -ENOMEM;
+
+	if (!err) {
+		uint64_t beat_ns = h->control.heartbeat_ns;
+
+		*out = (struct rank_view){
+			.read = h->control.session && beat_ns &&
+				now_ns < beat_ns + RANK_SILENT_NS,
+			.reader = (pid_t)h->control.collector_pid,
+			.state = h->state.state < AGENT_STATES ? h->state.state
+							       : AGENT_ABSENT,
+			.late = h->state.late != 0,
+		};
+	}
 	free(h);
-	if (fd >= 0)
-		close(fd);
-	return pid > 0 ? pid : 0;
+	return err;
+}
+
+const char *rank_state_name(enum agent_state s)
+{
+	return states[s];
 }
 
 void rank_close(struct rank *k, bool detach)

@@ -60,13 +60,22 @@ bool rank_alive(const struct rank *k, uint64_t now_ns);
 /* What the agent is: its own word in the ring's header, else its last record. */
 enum agent_state rank_state(const struct rank *k);
 
+const char *rank_state_name(enum agent_state s);
+
 /* pid, agent state, reason and GPU, for the views. */
 void rank_describe(const struct rank *k, uint64_t now_ns,
 		   struct snapshot_rank *out);
 
-/* The collector that reads the ring at path, as it calls itself in its own pid
- * namespace; 0 when there is none or it is no ring. */
-pid_t rank_reader(const char *path);
+/* A ring as it lies there, without a touch. */
+struct rank_view {
+	bool read;    /* a collector reads it */
+	pid_t reader; /* as it calls itself in its own pid namespace; 0 unknown */
+	enum agent_state state;
+	bool late; /* the agent came after CUDA had started */
+};
+
+/* 0; -EPROTO no ring, -EPROTONOSUPPORT of another version, -errno. */
+int rank_look(const char *path, uint64_t now_ns, struct rank_view *out);
 
 /* Tell the agent that nobody reads, and unmap.  detach: it goes to sleep, else
  * it waits for the next one. */

@@ -225,6 +225,7 @@ static void look(struct source *s, uint64_t now_ns)
 		const struct target_rank *r = &t->ranks[i];
 		struct agents_without *w = &s->without[s->n_without];
 		struct attach_status a;
+		struct rank_view seen;
 		const char *ring;
 
 		if (find_rank(s, r->pid))
@@ -236,7 +237,8 @@ static void look(struct source *s, uint64_t now_ns)
 			w->error = open_rank(s, r, ring, now_ns);
 			if (!w->error)
 				continue;
-			w->reader = rank_reader(ring);
+			if (!rank_look(ring, now_ns, &seen))
+				w->reader = seen.reader > 0 ? seen.reader : 0;
 		}
 		s->n_without++;
 	}

@@ -5,6 +5,7 @@ Needs root.  The GPU is the simulated one, or one that is named and not there.
 """
 import json
 import os
+import signal
 import subprocess
 import tempfile
 
@@ -71,6 +72,44 @@ def server():
         sim.wait()
 
 
+def no_agent():
+    sim = subprocess.Popen([SIM, "--model", MODEL, "--port", "0"],
+                           stdout=subprocess.PIPE, text=True)
+    try:
+        sim.stdout.readline()
+        _, c = doctor("-p", str(sim.pid))
+        check("a server without the agent: it can be loaded, rows would lack",
+              c["T2"]["ok"] and "1 that it can be loaded into" in
+              c["T2"]["what"] and not c["T3"]["ok"] and
+              "moetop run" in c["T3"]["remedy"], c)
+        fds = os.listdir(f"/proc/{sim.pid}/fd")
+        check("and it was only asked, not loaded",
+              not any("moetop" in os.readlink(f"/proc/{sim.pid}/fd/{fd}")
+                      for fd in fds), fds)
+        _, c = doctor("-p", str(sim.pid), "--no-inject")
+        check("--no-inject: missing, with the remedy", not c["T2"]["ok"] and
+              "--no-inject" in c["T2"]["remedy"], c["T2"])
+        sim.send_signal(signal.SIGSTOP)
+        _, c = doctor("-p", str(sim.pid))
+        sim.send_signal(signal.SIGCONT)
+        check("a stopped server: why it would be refused, and what to do",
+              not c["T2"]["ok"] and f"pid {sim.pid}" in c["T2"]["what"] and
+              "stopped" in c["T2"]["what"] and c["T2"]["remedy"], c["T2"])
+        reader = subprocess.Popen([MOETOP, "-p", str(sim.pid), "--json"],
+                                  stdout=subprocess.PIPE, text=True)
+        reader.stdout.readline()
+        reader.stdout.readline()
+        _, c = doctor("-p", str(sim.pid))
+        check("a server that another moetop watches: its pid",
+              not c["T2"]["ok"] and f"pid {reader.pid}" in c["T2"]["what"],
+              c["T2"])
+        reader.terminate()
+        reader.wait(10)
+    finally:
+        sim.kill()
+        sim.wait()
+
+
 def other_process():
     p = subprocess.Popen(["sleep", "60"])
     try:
@@ -108,6 +147,7 @@ def bad_model():
 
 no_gpu()
 server()
+no_agent()
 other_process()
 bad_model()
 tap.end()
