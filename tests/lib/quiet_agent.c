@@ -9,16 +9,21 @@
 
 int InitializeInjection(void) __attribute__((visibility("default")));
 
+static __attribute__((noinline)) void *own_handle(void)
+{
+	Dl_info self;
+
+	if (!dladdr((void *)InitializeInjection, &self))
+		return NULL;
+	return dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+}
+
 /* The last step must be a jump, as nobody may come back here: the Makefile has
  * it compiled so that it is. */
 int InitializeInjection(void)
 {
-	Dl_info self;
-	void *handle;
+	void *handle = own_handle();
 
-	if (!dladdr((void *)InitializeInjection, &self))
-		return 0;
-	handle = dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD);
 	if (!handle)
 		return 0;
 	dlclose(handle);
