@@ -129,6 +129,51 @@ static uint64_t lost(const struct snapshot_health *h)
 	return h->lost_ring + h->lost_records + h->lost_requests;
 }
 
+static bool one_of(const char *state, const char *const *states)
+{
+	while (*states && strcmp(state, *states))
+		states++;
+	return *states != NULL;
+}
+
+/* "idle", or of several ranks "3 idle, 1 window"; the style says whether that is
+ * well. */
+static enum style agent_states(const struct snapshot_target *t, char *out,
+			       size_t bytes)
+{
+	static const char *const bad[] = { "disabled", "yielded", "refused",
+					   "silent",   "gone",    NULL };
+	unsigned n = t->n_ranks < SNAPSHOT_RANKS_MAX ? t->n_ranks
+						     : SNAPSHOT_RANKS_MAX;
+	enum style style = STYLE_NORMAL;
+	size_t used = 0;
+
+	out[0] = '\0';
+	for (unsigned i = 0; i < n; i++) {
+		const char *state = t->ranks[i].agent;
+		unsigned same = 0, before = 0;
+
+		for (unsigned j = 0; j < n; j++) {
+			bool equal = !strcmp(t->ranks[j].agent, state);
+
+			same += equal;
+			before += equal && j < i;
+		}
+		if (one_of(state, bad))
+			style = STYLE_WARN;
+		if (before || used >= bytes)
+			continue;
+		if (n > 1)
+			used += (size_t)snprintf(out + used, bytes - used,
+						 "%s%u ", used ? ", " : "",
+						 same);
+		if (used < bytes)
+			used += (size_t)snprintf(out + used, bytes - used, "%s",
+						 state);
+	}
+	return style;
+}
+
 static void draw_tiers(struct view *v, struct rect r)
 {
 	const struct snapshot_health *h = &v->shot.health;
@@ -136,7 +181,9 @@ static void draw_tiers(struct view *v, struct rect r)
 	bool scraped = value_known(v->shot.metrics[METRIC_SCRAPED_RUNNING]);
 	bool rows = h->rows_method[0] && strcmp(h->rows_method, "off");
 	struct fields left = { 0 }, right = { 0 };
-	char text[NUMBER_TEXT];
+	char text[NUMBER_TEXT], states[48];
+	enum style state_style =
+		agent_states(&v->shot.target, states, sizeof(states));
 
 	fields_add(&left, 1, rows ? STYLE_NORMAL : STYLE_DIM, "rows", "%s",
 		   h->rows_method[0] ? h->rows_method : "-");
@@ -144,6 +191,10 @@ static void draw_tiers(struct view *v, struct rect r)
 	add_presence(&left, 2, "requests", tier_ok(h, "T1"),
 		     scraped ? "§" : "-");
 	add_presence(&left, 2, "DRAM", tier_ok(h, "C"), "-");
+	if (states[0])
+		fields_add(&left, 4, state_style,
+			   v->shot.target.n_ranks > 1 ? "agents" : "agent",
+			   "%s", states);
 	format_value(text, cost, NUMBER_PERCENT);
 	fields_add(&right, 4, format_style(cost, STYLE_NORMAL),
 		   r.w < 84 ? "agent" : "agent costs", "%s", text);
@@ -181,31 +232,44 @@ static const struct snapshot_tier *missing_tier(const struct snapshot_health *h,
 }
 
 static const struct snapshot_rank *
-disabled_agent(const struct snapshot_target *t)
+agent_that_is(const struct snapshot_target *t, const char *const *states)
 {
 	for (unsigned i = 0; i < t->n_ranks && i < SNAPSHOT_RANKS_MAX; i++)
-		if (!strcmp(t->ranks[i].agent, "disabled"))
+		if (one_of(t->ranks[i].agent, states))
 			return &t->ranks[i];
 	return NULL;
+}
+
+/* An agent that does not work.  Where none does, T2 says why. */
+static const struct snapshot_rank *bad_agent(const struct snapshot *s)
+{
+	static const char *const disabled[] = { "disabled", NULL };
+	static const char *const others[] = { "yielded", "refused", "silent",
+					      NULL };
+	const struct snapshot_rank *r = agent_that_is(&s->target, disabled);
+
+	if (!r && tier_ok(&s->health, "T2"))
+		r = agent_that_is(&s->target, others);
+	return r;
 }
 
 bool frame_has_remedy(const struct snapshot *s)
 {
 	unsigned others;
 
-	return missing_tier(&s->health, &others) || disabled_agent(&s->target);
+	return missing_tier(&s->health, &others) || bad_agent(s);
 }
 
 static void draw_remedy(struct view *v, struct rect r)
 {
-	const struct snapshot_rank *agent = disabled_agent(&v->shot.target);
+	const struct snapshot_rank *agent = bad_agent(&v->shot);
 	struct fields fs = { 0 };
 	unsigned others;
 	const struct snapshot_tier *t = missing_tier(&v->shot.health, &others);
 
 	if (agent) {
-		fields_add(&fs, 0, STYLE_WARN, "",
-			   "! agent of pid %d is disabled", (int)agent->pid);
+		fields_add(&fs, 0, STYLE_WARN, "", "! agent of pid %d is %s",
+			   (int)agent->pid, agent->agent);
 		fields_add(&fs, 0, STYLE_NORMAL, "", "%s", agent->reason);
 	} else if (t) {
 		fields_add(&fs, 0, STYLE_WARN, "", "! %s missing", t->name);
