@@ -143,6 +143,7 @@ void client_unsubscribe(void)
 	if (agent.subscriber && !atomic_load(&agent.fatal)) {
 		callbacks_enable(false);
 		atomic_store(&agent.live, false);
+		agent.cupti.flush_all(1); /* our buffers come back */
 		agent.cupti.unsubscribe(agent.subscriber);
 	}
 	atomic_store(&agent.live, false);

@@ -94,6 +94,9 @@ void lives_renew(void)
 
 	memory_release_buffers(down);
 	err = client_subscribe();
+	/* A subscriber among others has records of its own. */
+	if (agent.shared)
+		agent.cupti_kernels = 0;
 	if (err)
 		client_failed(err);
 	else if (agent.cupti_kernels)
@@ -129,6 +132,8 @@ static void reset(void)
 	agent.window_ns = agent.eager_anchors = agent.eager_rows = 0;
 	agent.cupti_dropped = 0;
 	agent.cupti_lives = 0;
+	agent.spoilt = 0;
+	agent.paused = false;
 	agent.moe_layers = 0;
 	agent.graphs_used = false;
 	agent.met = NULL;

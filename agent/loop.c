@@ -133,10 +133,16 @@ static bool has_records(uint64_t now_ns, bool collector)
 {
 	if (agent.cupti_kernels < agent.config.record_cap)
 		return true;
+	if (!agent.paused)
+		publish_text(TEXT_INFO, "kernel records of this CUPTI life are "
+					"used up: it is taken down and begun "
+					"anew");
+	agent.paused = true;
 	if (!collector ||
 	    now_ns - agent.tried_ns < agent.config.renew_ms * 1000000ull)
 		return false;
 	agent.tried_ns = now_ns;
+	agent.paused = false;
 	lives_renew();
 	return false;
 }

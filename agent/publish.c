@@ -292,3 +292,16 @@ void publish_window(uint32_t number, uint64_t start_ns, uint64_t end_ns,
 	}
 	put_window(number, start_ns, end_ns, kernels, w, rows);
 }
+
+void publish_lost_window(uint32_t number, uint64_t start_ns, uint64_t end_ns,
+			 uint32_t kernels, uint32_t steps)
+{
+	struct record r = { 0 };
+
+	r.window = (struct rec_window){ .window = number,
+					.start_ns = start_ns,
+					.end_ns = end_ns,
+					.bad_steps = steps,
+					.kernels = kernels };
+	put(&r, REC_WINDOW);
+}

@@ -29,4 +29,8 @@ void publish_window(uint32_t number, uint64_t start_ns, uint64_t end_ns,
 		    const struct reduce_result *w,
 		    const struct rows_result *rows);
 
+/* Of a window whose sums are not to be used: that it was there. */
+void publish_lost_window(uint32_t number, uint64_t start_ns, uint64_t end_ns,
+			 uint32_t kernels, uint32_t steps);
+
 #endif

@@ -45,7 +45,8 @@ struct window {
 	bool sampling;
 	uint32_t number;
 	uint64_t start_ns, end_ns, flush_ns, drain_ns;
-	uint64_t kernels_before; /* decode.kernels when it opened */
+	/* Counters when it opened. */
+	uint64_t kernels_before, dropped_before, stamps_before;
 	struct plan_totals totals;
 };
 
@@ -108,6 +109,8 @@ struct agent {
 	uint64_t cupti_dropped;
 	uint64_t cupti_kernels; /* kernel records of this CUPTI life */
 	uint32_t cupti_lives;   /* in this life of the agent */
+	uint32_t spoilt; /* windows in a row with hardly a time in order */
+	bool paused;     /* it was said that records are used up */
 	unsigned cpus;
 	struct sampler sampler;
 };

@@ -1,6 +1,7 @@
 #include "agent/window.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "agent/activity.h"
@@ -15,6 +16,8 @@
 #define DRAIN_FLUSH_NS 20000000ull
 #define DRAIN_LEAST_NS 60000000ull
 #define DRAIN_MOST_NS 300000000ull
+#define LOSS_MOST 1000u /* one record in so many: sums are right to 0.1 % */
+#define SPOILT_MOST 3u  /* CUPTI lives in a row */
 
 int window_init(void)
 {
@@ -136,8 +139,8 @@ static void close_window(void)
 
 /* ---- records --------------------------------------------------------------- */
 
-/* How many kernel records came. */
-static uint64_t flush(void)
+/* How many kernel records came.  forced: buffers that are not full, too. */
+static uint64_t flush(bool forced)
 {
 	uint64_t before = agent.decode->kernels;
 	uint8_t *buffer;
@@ -145,7 +148,7 @@ static uint64_t flush(void)
 	int err;
 
 	if (!atomic_load(&agent.fatal)) {
-		err = agent.cupti.flush_all(0);
+		err = agent.cupti.flush_all(forced);
 		if (err)
 			cupti_failed(err);
 	}
@@ -173,7 +176,7 @@ void window_open(uint64_t now_ns, bool rows)
 		return;
 	}
 	/* What an aborted window has left behind. */
-	flush();
+	flush(false);
 	reduce_begin(agent.reduce);
 	decode_begin(agent.decode);
 	rows_begin(agent.rows);
@@ -189,6 +192,8 @@ void window_open(uint64_t now_ns, bool rows)
 	w->start_ns = agent_now_ns();
 	w->flush_ns = w->start_ns + FLUSH_NS;
 	w->kernels_before = agent.decode->kernels;
+	w->dropped_before = agent.tick.records_dropped;
+	w->stamps_before = agent.decode->bad_stamps;
 	w->totals = agent.totals;
 	plan_opened(&agent.plan, now_ns);
 	if (w->sampling)
@@ -211,6 +216,51 @@ static void learn(const struct reduce_result *w)
 		atomic_store(&agent.sampler.layer_ns, ns / steps / w->layers);
 }
 
+static void publish(const struct reduce_result *sums, uint32_t kernels)
+{
+	struct window *w = &agent.window;
+	const struct rows_result *rows = NULL;
+	uint64_t error_ns;
+	int64_t offset;
+	bool known;
+
+	if (w->sampling)
+		rows = rows_end(agent.rows, agent.decode->copy,
+				agent.decode->copies, sums);
+	known = !atomic_load(&agent.fatal) &&
+		clock_offset(&agent.cupti, &offset, &error_ns) == CUPTI_OK;
+	learn(sums);
+	publish_window(w->number, w->start_ns, w->end_ns,
+		       known ? &offset : NULL, kernels, sums, rows);
+}
+
+/*
+ * A window that misses records would show layers as faster than they are: it
+ * gives no sums.  When the times of most records make no sense, this CUPTI life
+ * is used up; when the next ones begin so, there is no use in more.
+ */
+static void throw_away(const struct reduce_result *sums, uint32_t kernels,
+		       uint64_t lost)
+{
+	struct window *w = &agent.window;
+	uint64_t bad = agent.decode->bad_stamps - w->stamps_before;
+	uint32_t steps = sums->bad_steps;
+
+	for (unsigned phase = 0; phase < PHASES; phase++)
+		steps += sums->phase_steps[phase];
+	publish_text(TEXT_WARNING,
+		     "window %u: %" PRIu64 " of %" PRIu64 " kernel records "
+		     "are lost (%" PRIu64 " without times); it is not used",
+		     w->number, lost, kernels + lost - bad, bad);
+	publish_lost_window(w->number, w->start_ns, w->end_ns, kernels, steps);
+	if (2 * bad <= kernels)
+		return;
+	if (agent.cupti_kernels < agent.config.record_cap)
+		agent.cupti_kernels = agent.config.record_cap;
+	if (++agent.spoilt >= SPOILT_MOST)
+		life_fail(REASON_RECORD_CAP, 0);
+}
+
 static void report(void)
 {
 	struct window *w = &agent.window;
@@ -220,24 +270,18 @@ static void report(void)
 		.graphs_used = agent.graphs_used,
 		.find_launch = activity_find_launch,
 	};
-	const struct rows_result *rows = NULL;
-	const struct reduce_result *sums;
-	uint64_t error_ns;
-	int64_t offset;
-	bool known;
+	uint32_t kernels =
+		(uint32_t)(agent.decode->kernels - w->kernels_before);
+	uint64_t lost = agent.tick.records_dropped - w->dropped_before;
+	const struct reduce_result *sums = reduce_end(agent.reduce, &p);
 
-	sums = reduce_end(agent.reduce, &p);
-	if (w->sampling)
-		rows = rows_end(agent.rows, agent.decode->copy,
-				agent.decode->copies, sums);
-	known = !atomic_load(&agent.fatal) &&
-		clock_offset(&agent.cupti, &offset, &error_ns) == CUPTI_OK;
-	learn(sums);
 	agent.tick.windows = w->number;
-	publish_window(w->number, w->start_ns, w->end_ns,
-		       known ? &offset : NULL,
-		       (uint32_t)(agent.decode->kernels - w->kernels_before),
-		       sums, rows);
+	if (lost * LOSS_MOST > kernels) {
+		throw_away(sums, kernels, lost);
+		return;
+	}
+	agent.spoilt = 0;
+	publish(sums, kernels);
 }
 
 /* What it has cost decides when the next one may come. */
@@ -273,7 +317,7 @@ static void poll_open(uint64_t now_ns)
 	uint64_t length = agent.config.window_ms * 1000000ull;
 
 	if (now_ns >= w->flush_ns) {
-		flush();
+		flush(false);
 		w->flush_ns = now_ns + FLUSH_NS;
 	}
 	if (now_ns - w->start_ns >= length || atomic_load(&agent.fatal) ||
@@ -288,12 +332,14 @@ static void poll_draining(uint64_t now_ns)
 
 	if (now_ns < w->flush_ns)
 		return;
-	quiet = flush() == 0 && now_ns - w->end_ns >= DRAIN_LEAST_NS;
+	quiet = flush(false) == 0 && now_ns - w->end_ns >= DRAIN_LEAST_NS;
 	w->flush_ns = now_ns + DRAIN_FLUSH_NS;
 	if (!sampler_is_idle())
 		return;
-	if (quiet || now_ns - w->end_ns >= DRAIN_MOST_NS)
-		finish();
+	if (!quiet && now_ns - w->end_ns < DRAIN_MOST_NS)
+		return;
+	flush(true);
+	finish();
 }
 
 void window_poll(uint64_t now_ns)
