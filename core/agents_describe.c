@@ -100,10 +100,11 @@ static void explain_nothing(const struct source *s, struct words *w)
 			  "-- CMD",
 			  0);
 	else if (!t->n_ranks)
-		set_words(w, "no process of the server uses a GPU yet", "", 0);
+		set_words(w, "no process of the server uses CUDA yet",
+			  "wait until it has started, or give another pid", 0);
 	else
-		set_words(w, "no process of the server has a GPU open yet", "",
-			  0);
+		set_words(w, "no process of the server has a GPU open yet",
+			  "wait until it has started, or give another pid", 0);
 }
 
 static void explain(const struct source *s, struct words *w)
@@ -271,6 +272,12 @@ static void describe_tiers(const struct source *s, struct snapshot *out,
 		bad = place(&out->target, s->without[0].pid);
 	snprintf(what, sizeof(what), "steps and kernels, %u of %u agents",
 		 n_working, s->n + s->n_without);
+	if (s->target->have_arch && s->window.layers_seen &&
+	    s->window.layers_seen != s->target->arch.moe_layers)
+		snprintf(what, sizeof(what),
+			 "%u MoE layers in a step, but %u in the model: "
+			 "layers may be named wrong",
+			 s->window.layers_seen, s->target->arch.moe_layers);
 	source_tier(out, TIER_T2, TIER_OK, what, bad ? bad->reason : "");
 	describe_rows(s, out, cells, late);
 }
@@ -301,6 +308,7 @@ static void describe_health(const struct source *s, struct snapshot *out,
 	h->cells_rejected = totals->cells_rejected;
 	h->cells_lost = totals->cells_lost;
 	h->windows = totals->windows;
+	h->layers_seen = s->window.layers_seen;
 	if (s->have_window)
 		h->window_age_seconds =
 			value_make(((double)s->now_ns - s->window.end_ns) / 1e9,

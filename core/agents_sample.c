@@ -39,6 +39,9 @@ static void take_windows(struct source *s)
 		merge_clear(&s->ranks[i]->merge);
 	}
 	merge_mean(&s->window, fresh);
+	if (s->target->have_arch)
+		merge_split_draft(&s->window, s->target->arch.moe_layers,
+				  s->target->arch.draft_moe_layers);
 }
 
 static double larger(double a, double b)

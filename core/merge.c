@@ -1,4 +1,4 @@
-#include "core/merge.h"
+#include "core/merge_parts.h"
 #include "wire/kernel_class.h"
 #include "wire/requests.h"
 
@@ -24,225 +24,6 @@ static const struct {
 #include "wire/kernel_class.def"
 #undef KERNEL_CLASS
 };
-
-/* ---- sums -------------------------------------------------------------- */
-
-static void add_rows(struct sample_rows *to, const struct sample_rows *from)
-{
-	to->cells += from->cells;
-	to->rows += from->rows;
-	to->active += from->active;
-	to->single += from->single;
-	to->twice += from->twice;
-	to->sum_squares += from->sum_squares;
-	to->max_rows += from->max_rows;
-	to->experts += from->experts;
-	to->padded_rows += from->padded_rows;
-}
-
-static void add_clusters(struct sample_clusters *to,
-			 const struct sample_clusters *from)
-{
-	to->steps += from->steps;
-	to->rows += from->rows;
-	to->rows_squared += from->rows_squared;
-	to->active += from->active;
-	to->active_squared += from->active_squared;
-	to->cell_rows_squared += from->cell_rows_squared;
-	to->uu += from->uu;
-	to->uf += from->uf;
-	to->ff += from->ff;
-}
-
-static void add_layer(struct sample_layer *to, const struct sample_layer *from)
-{
-	to->steps += from->steps;
-	for (unsigned g = 0; g < SAMPLE_GROUPS; g++)
-		to->group_ns[g] += from->group_ns[g];
-	to->block_ns += from->block_ns;
-	to->before_ns += from->before_ns;
-	add_rows(&to->rows, &from->rows);
-	if (from->backend[0])
-		memcpy(to->backend, from->backend, sizeof(to->backend));
-}
-
-static void add_class(struct sample_class *to, const struct sample_class *from)
-{
-	to->calls += from->calls;
-	to->sum_ns += from->sum_ns;
-	to->union_ns += from->union_ns;
-}
-
-static void add_hist(struct sample_hist *to, const struct sample_hist *from)
-{
-	if (!from->n)
-		return;
-	if (!to->n) {
-		*to = *from;
-		return;
-	}
-	to->count += from->count;
-	to->sum += from->sum;
-	for (unsigned b = 0; b < from->n; b++)
-		to->buckets[b] += from->buckets[b];
-}
-
-/* Layers and classes that `to` has not seen begin at nothing. */
-static void grow(struct sample_window *to, unsigned n_layers)
-{
-	for (; to->n_layers < n_layers; to->n_layers++)
-		to->layers[to->n_layers] =
-			(struct sample_layer){ .dram_bytes = NAN };
-}
-
-static struct sample_class *find_class(struct sample_window *w,
-				       const char *name, unsigned group)
-{
-	struct sample_class *c = w->classes;
-
-	for (unsigned i = 0; i < w->n_classes; i++, c++)
-		if (!strcmp(c->name, name))
-			return c;
-	if (w->n_classes == SAMPLE_CLASSES_MAX)
-		return NULL;
-	w->n_classes++;
-	*c = (struct sample_class){ .group = group };
-	snprintf(c->name, sizeof(c->name), "%s", name);
-	return c;
-}
-
-static void add_window(struct sample_window *to,
-		       const struct sample_window *from)
-{
-	to->windows += from->windows;
-	to->wall_ns += from->wall_ns;
-	to->busy_ns += from->busy_ns;
-	for (unsigned p = 0; p < SAMPLE_PHASES; p++) {
-		to->steps[p] += from->steps[p];
-		to->step_ns[p] += from->step_ns[p];
-		to->tokens[p] += from->tokens[p];
-		to->kernels_run[p] += from->kernels_run[p];
-		to->launches[p] += from->launches[p];
-		to->span_ns[p] += from->span_ns[p];
-		to->phase_busy_ns[p] += from->phase_busy_ns[p];
-	}
-	for (unsigned g = 0; g < SAMPLE_GROUPS; g++)
-		to->group_ns[g] += from->group_ns[g];
-	add_rows(&to->rows, &from->rows);
-	add_rows(&to->prefill_rows, &from->prefill_rows);
-	add_clusters(&to->clusters, &from->clusters);
-	to->cells_rejected += from->cells_rejected;
-	to->cells_lost += from->cells_lost;
-	to->bad_steps += from->bad_steps;
-	to->kernels += from->kernels;
-	grow(to, from->n_layers);
-	for (unsigned l = 0; l < from->n_layers; l++)
-		add_layer(&to->layers[l], &from->layers[l]);
-	for (unsigned c = 0; c < from->n_classes; c++) {
-		const struct sample_class *of = &from->classes[c];
-		struct sample_class *at = find_class(to, of->name, of->group);
-
-		if (at)
-			add_class(at, of);
-	}
-	add_hist(&to->step_s, &from->step_s);
-	add_hist(&to->rows_per_expert, &from->rows_per_expert);
-	if (from->end_ns > to->end_ns)
-		to->end_ns = from->end_ns;
-}
-
-static void keep_larger(double *to, double x)
-{
-	if (x > *to)
-		*to = x;
-}
-
-void merge_windows(struct sample_window *to, const struct sample_window *from)
-{
-	add_window(to, from);
-	to->ranks += 1;
-	keep_larger(&to->rank_rows_max, from->rows.rows);
-	keep_larger(&to->rank_active_max, from->rows.active);
-	for (unsigned l = 0; l < from->n_layers; l++)
-		keep_larger(&to->layers[l].slowest_ns,
-			    from->layers[l].group_ns[GROUP_EXPERT]);
-}
-
-static void scale_rows(struct sample_rows *r, double by)
-{
-	r->cells *= by;
-	r->rows *= by;
-	r->active *= by;
-	r->single *= by;
-	r->twice *= by;
-	r->sum_squares *= by;
-	r->max_rows *= by;
-	r->experts *= by;
-	r->padded_rows *= by;
-}
-
-static void scale_clusters(struct sample_clusters *c, double by)
-{
-	c->steps *= by;
-	c->rows *= by;
-	c->rows_squared *= by;
-	c->active *= by;
-	c->active_squared *= by;
-	c->cell_rows_squared *= by;
-	c->uu *= by;
-	c->uf *= by;
-	c->ff *= by;
-}
-
-static void scale_layer(struct sample_layer *l, double by)
-{
-	l->steps *= by;
-	for (unsigned g = 0; g < SAMPLE_GROUPS; g++)
-		l->group_ns[g] *= by;
-	l->block_ns *= by;
-	l->before_ns *= by;
-	scale_rows(&l->rows, by);
-}
-
-static void scale_class(struct sample_class *c, double by)
-{
-	c->calls *= by;
-	c->sum_ns *= by;
-	c->union_ns *= by;
-}
-
-void merge_mean(struct sample_window *w, unsigned n)
-{
-	double by = 1.0 / n;
-
-	if (n < 2)
-		return;
-	w->windows *= by;
-	w->wall_ns *= by;
-	w->busy_ns *= by;
-	for (unsigned p = 0; p < SAMPLE_PHASES; p++) {
-		w->steps[p] *= by;
-		w->step_ns[p] *= by;
-		w->tokens[p] *= by;
-		w->kernels_run[p] *= by;
-		w->launches[p] *= by;
-		w->span_ns[p] *= by;
-		w->phase_busy_ns[p] *= by;
-	}
-	for (unsigned g = 0; g < SAMPLE_GROUPS; g++)
-		w->group_ns[g] *= by;
-	scale_rows(&w->rows, by);
-	scale_rows(&w->prefill_rows, by);
-	scale_clusters(&w->clusters, by);
-	w->cells_rejected *= by;
-	w->cells_lost *= by;
-	w->bad_steps *= by;
-	w->kernels *= by;
-	for (unsigned l = 0; l < w->n_layers; l++)
-		scale_layer(&w->layers[l], by);
-	for (unsigned c = 0; c < w->n_classes; c++)
-		scale_class(&w->classes[c], by);
-}
 
 /* ---- records ----------------------------------------------------------- */
 
@@ -274,16 +55,21 @@ static int take_layer(struct merge *m, const struct rec_layer *r)
 		return 0;
 	group = classes[r->klass].group;
 	m->part.group_ns[group] += ns;
-	c = find_class(&m->part, classes[r->klass].name, group);
+	c = merge_find_class(&m->part, classes[r->klass].name, group);
 	if (c)
-		add_class(c,
-			  &(struct sample_class){ .calls = (double)r->calls,
-						  .sum_ns = (double)r->sum_ns,
-						  .union_ns = ns });
+		merge_add_class(
+			c, &(struct sample_class){ .calls = (double)r->calls,
+						   .sum_ns = (double)r->sum_ns,
+						   .union_ns = ns });
 	if (!inside)
 		return 0;
-	grow(&m->part, r->layer + 1u);
+	merge_grow(&m->part, r->layer + 1u);
 	layer = &m->part.layers[r->layer];
+	merge_add_layer_class(layer, &(struct sample_layer_class){
+					     .id = r->klass,
+					     .calls = (double)r->calls,
+					     .sum_ns = (double)r->sum_ns,
+					     .union_ns = ns });
 	/* one record per class and part: all cover the same steps */
 	if (r->steps > layer->steps)
 		layer->steps = r->steps;
@@ -328,12 +114,12 @@ static int take_rows(struct merge *m, const struct rec_rows *r)
 	if (r->phase == PHASE_DECODE)
 		m->totals.cells += r->cells;
 	if (r->phase == PHASE_PREFILL) {
-		add_rows(&m->part.prefill_rows, &rows);
+		merge_add_rows(&m->part.prefill_rows, &rows);
 		return 0;
 	}
-	grow(&m->part, r->layer + 1u);
-	add_rows(&m->part.rows, &rows);
-	add_rows(&m->part.layers[r->layer].rows, &rows);
+	merge_grow(&m->part, r->layer + 1u);
+	merge_add_rows(&m->part.rows, &rows);
+	merge_add_rows(&m->part.layers[r->layer].rows, &rows);
 	return 0;
 }
 
@@ -398,11 +184,14 @@ static int take_window(struct merge *m, const struct rec_window *r)
 	m->part.cells_lost = r->cells_lost;
 	m->part.bad_steps = r->bad_steps;
 	m->part.kernels = r->kernels;
+	m->part.layers_seen = r->layers_seen;
+	if (r->draft_layers)
+		merge_split_layers(&m->part, r->layers_seen);
 	m->totals.windows++;
 	m->totals.cells_rejected += r->cells_rejected;
 	m->totals.cells_lost += r->cells_lost;
 	m->totals.bad_steps += r->bad_steps;
-	add_window(&m->closed, &m->part);
+	merge_add_window(&m->closed, &m->part);
 	m->part = (struct sample_window){ 0 };
 	m->part_id = 0;
 	return 0;
@@ -473,7 +262,7 @@ static int take_step_rows(struct merge *m, const struct rec_step_rows *r)
 		.uf = active * single,
 		.ff = single * single,
 	};
-	add_clusters(&m->part.clusters, &step);
+	merge_add_clusters(&m->part.clusters, &step);
 	return 0;
 }
 

@@ -46,11 +46,19 @@ struct merge {
 void merge_init(struct merge *m);
 
 /*
- * Take in one record of types STATUS, TICK, WINDOW, LAYER, ROWS, STEP_ROWS, HIST
- * and TEXT; EXPERTS is checked only.  0, or -EBADMSG for a record that
+ * Take in one record of types STATUS, TICK, WINDOW, LAYER, ROWS, STEP_ROWS,
+ * HIST, STEPS and TEXT; EXPERTS is checked only.  0, or -EBADMSG for a record that
  * makes no sense.
  */
 int merge_record(struct merge *m, const struct record *r);
+
+/*
+ * A graph that holds a draft model's layers too has more anchors than the model
+ * has layers: moe_layers + draft of its config.  Takes these out of the layers;
+ * does nothing for any other number.
+ */
+void merge_split_draft(struct sample_window *w, unsigned moe_layers,
+		       unsigned draft);
 
 /* Forget the closed windows, once they are used. */
 void merge_clear(struct merge *m);

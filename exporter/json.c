@@ -6,6 +6,8 @@
  */
 #include "exporter/text.h"
 
+#include "wire/kernel_class.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -241,12 +243,101 @@ static void put_histograms(struct text *t, const struct snapshot *s)
 	end(t, '}');
 }
 
-static void put_layers(struct text *t, const struct snapshot *s)
+static const char *const class_names[CLASSES] = {
+	[CLASS_OTHER] = "other",
+#define KERNEL_CLASS(id, name, group, regex) [CLASS_##id] = name,
+#include "wire/kernel_class.def"
+#undef KERNEL_CLASS
+};
+
+static const char *group_name(unsigned group)
 {
-	key(t, "layers");
+	static const char *const names[GROUPS] = {
+		[GROUP_EXPERT] = "experts",      [GROUP_ROUTE] = "routing",
+		[GROUP_ATTENTION] = "attention", [GROUP_DENSE] = "dense",
+		[GROUP_COMM] = "comm",           [GROUP_OTHER] = "other",
+	};
+
+	return group < GROUPS ? names[group] : NULL;
+}
+
+static void put_layer_classes(struct text *t, const struct snapshot_layer *l)
+{
+	bool known = printable(l->seconds_per_step);
+	double all = l->seconds_per_step.v + l->before_seconds_per_step.v;
+
+	key(t, "classes");
 	begin(t, '[');
-	for (unsigned i = 0; i < s->n_layers && i < SNAPSHOT_LAYERS_MAX; i++) {
-		const struct snapshot_layer *l = &s->layers[i];
+	for (unsigned i = 0; known && i < l->n_classes; i++) {
+		const struct snapshot_layer_class *c = &l->classes[i];
+
+		if (c->id >= CLASSES)
+			continue;
+		begin(t, '{');
+		put_string(t, "class", class_names[c->id]);
+		put_double(t, "calls_per_step", (double)c->calls_per_step);
+		put_double(t, "seconds_per_step", (double)c->seconds_per_step);
+		put_double(t, "sum_seconds_per_step",
+			   (double)c->sum_seconds_per_step);
+		put_double(t, "share_ratio", (double)c->seconds_per_step / all);
+		end(t, '}');
+	}
+	end(t, ']');
+}
+
+static void put_classes(struct text *t, const struct snapshot *s)
+{
+	key(t, "classes");
+	begin(t, '[');
+	for (unsigned i = 0; i < s->n_classes && i < SNAPSHOT_CLASSES_MAX;
+	     i++) {
+		const struct snapshot_class *c = &s->classes[i];
+
+		begin(t, '{');
+		put_string(t, "class", c->name);
+		put_string(t, "group", group_name(c->group));
+		put_value(t, "calls_per_step", c->calls_per_step);
+		put_value(t, "seconds_per_step", c->seconds_per_step);
+		put_value(t, "sum_seconds_per_step", c->sum_seconds_per_step);
+		put_value(t, "share_ratio", c->share);
+		end(t, '}');
+	}
+	end(t, ']');
+}
+
+static void put_phase(struct text *t, const char *name,
+		      const struct snapshot_step *p)
+{
+	static const struct snapshot_step none;
+
+	p = p ? p : &none;
+	key(t, name);
+	begin(t, '{');
+	put_value(t, "seconds", p->seconds);
+	put_value(t, "busy_seconds", p->busy);
+	put_value(t, "gap_seconds", p->gap);
+	put_value(t, "between_seconds", p->between);
+	put_value(t, "kernels", p->kernels);
+	put_value(t, "launches", p->launches);
+	end(t, '}');
+}
+
+static void put_step(struct text *t, const struct snapshot *s)
+{
+	key(t, "step");
+	begin(t, '{');
+	put_phase(t, "decode", s->n_steps > 0 ? &s->steps[0] : NULL);
+	put_phase(t, "prefill", s->n_steps > 1 ? &s->steps[1] : NULL);
+	end(t, '}');
+}
+
+static void put_layers(struct text *t, const char *name,
+		       const struct snapshot_layer *layers, unsigned n)
+{
+	key(t, name);
+	begin(t, '[');
+	for (unsigned i = 0; i < n; i++) {
+		const struct snapshot_layer *l = &layers[i];
 
 		begin(t, '{');
 		put_count(t, "layer", i);
@@ -262,6 +353,7 @@ static void put_layers(struct text *t, const struct snapshot *s)
 			  l->expert_seconds_per_step);
 		put_value(t, "fragmentation_ratio", l->fragmentation);
 		put_value(t, "share_ratio", l->share);
+		put_layer_classes(t, l);
 		end(t, '}');
 	}
 	end(t, ']');
@@ -380,6 +472,23 @@ static void put_tiers(struct text *t, const struct snapshot_health *h)
 	end(t, '}');
 }
 
+/* Does a step have as many MoE layers as the model? */
+static void put_period(struct text *t, const struct snapshot *s)
+{
+	uint32_t seen = s->health.layers_seen, want = s->target.moe_layers;
+
+	key(t, "layers");
+	begin(t, '{');
+	put_known(t, "seen", seen);
+	put_known(t, "expected", want);
+	put_count(t, "draft", s->n_draft);
+	key(t, "holds");
+	text_printf(t, "%s",
+		    !seen || !want ? "null"
+				   : (seen == want ? "true" : "false"));
+	end(t, '}');
+}
+
 static void put_health(struct text *t, const struct snapshot *s)
 {
 	const struct snapshot_health *h = &s->health;
@@ -417,6 +526,7 @@ static void put_health(struct text *t, const struct snapshot *s)
 	put_count(t, "lost", h->cells_lost);
 	put_count(t, "windows", h->windows);
 	end(t, '}');
+	put_period(t, s);
 	key(t, "target_gone");
 	text_printf(t, h->target_gone ? "true" : "false");
 	put_string(t, "message", h->message);
@@ -435,10 +545,17 @@ static void json_write(struct text *t, const struct snapshot *s)
 	put_regime(t, s);
 	put_metrics(t, s);
 	put_histograms(t, s);
-	put_layers(t, s);
+	put_layers(t, "layers", s->layers,
+		   s->n_layers < SNAPSHOT_LAYERS_MAX ? s->n_layers
+						     : SNAPSHOT_LAYERS_MAX);
 	put_findings(t, s);
 	put_what_ifs(t, s);
 	put_health(t, s);
+	put_step(t, s);
+	put_classes(t, s);
+	put_layers(t, "draft_layers", s->draft,
+		   s->n_draft < SNAPSHOT_DRAFT_MAX ? s->n_draft
+						   : SNAPSHOT_DRAFT_MAX);
 	end(t, '}');
 	text_write(t, "\n", 1);
 	c_locale_leave(&l);

@@ -154,6 +154,12 @@ static const struct row json_rows[] = {
 	    "sum U / sum R of the layer" } },
 	{ { "`layers[].share_ratio`", "number",
 	    "share in the time of all MoE blocks" } },
+	{ { "`layers[].classes[]`", "array",
+	    "kernel classes of the layer, with what leads up to it: `class`, "
+	    "`calls_per_step`, `seconds_per_step` (time covered: an instant "
+	    "belongs to the kernel that started first), `sum_seconds_per_step` "
+	    "(durations added up, larger where streams overlap), `share_ratio` "
+	    "of the layer's time; not in recordings" } },
 	{ { "`findings[].rule`", "string", "name of the rule, stable" } },
 	{ { "`findings[].severity`", "string",
 	    "`info`, `notice` or `warning`" } },
@@ -215,10 +221,47 @@ static const struct row json_rows[] = {
 	{ { "`health.rows.lost`", "integer", "cells never read" } },
 	{ { "`health.rows.windows`", "integer",
 	    "windows of kernel records taken" } },
+	{ { "`health.layers`", "object",
+	    "the period check: `seen` MoE layers in a step and `draft` ones of "
+	    "a draft model, `expected` by the model's config, `holds` whether "
+	    "they are as many" } },
 	{ { "`health.target_gone`", "boolean",
 	    "the server has ended; the rest is its last state" } },
 	{ { "`health.message`", "string",
 	    "the newest event: what an attach did, an agent's warning" } },
+	{ { "`step.decode`", "object",
+	    "the mean decode step: `seconds` start to start, of which "
+	    "`busy_seconds` with a kernel running, `gap_seconds` idle between "
+	    "its kernels and `between_seconds` from its last kernel to the "
+	    "next step; `kernels`, and `launches` by the host (the replay of "
+	    "a graph is one)" } },
+	{ { "`step.prefill`", "object",
+	    "the same of steps that carry prompts, in the newest window that "
+	    "had decode steps" } },
+	{ { "`classes[]`", "array",
+	    "one object per class of kernels that ran in decode steps" } },
+	{ { "`classes[].class`", "string",
+	    "of `wire/kernel_class.def`; `other` for kernels that no pattern "
+	    "knows" } },
+	{ { "`classes[].group`", "string",
+	    "`experts`, `routing`, `attention`, `dense`, `comm` or "
+	    "`other`" } },
+	{ { "`classes[].calls_per_step`", "number",
+	    "kernels in a decode step" } },
+	{ { "`classes[].seconds_per_step`", "number",
+	    "time covered; adds up over classes to "
+	    "`step.decode.busy_seconds`" } },
+	{ { "`classes[].sum_seconds_per_step`", "number",
+	    "durations added up, larger where streams overlap" } },
+	{ { "`classes[].share_ratio`", "number",
+	    "share of `step.decode.seconds`" } },
+	{ { "`draft_layers[]`", "array",
+	    "layers of a draft model (multi-token prediction), counted apart "
+	    "from the model's own, with the keys of `layers[]`: `layer`, "
+	    "`seconds_per_step`, `rows`, `active_experts`, "
+	    "`single_row_experts`, `dram_bytes_per_step`, `backend`, "
+	    "`before_seconds_per_step`, `expert_seconds_per_step`, "
+	    "`fragmentation_ratio`, `share_ratio`, `classes`" } },
 };
 
 static const char prometheus[] =

@@ -51,9 +51,17 @@ static const struct field class_fields[] = {
 	C(VALUE, calls_per_step),
 	C(VALUE, seconds_per_step),
 	C(VALUE, share),
+	C(VALUE, sum_seconds_per_step),
 };
 static const struct shape class_shape =
 	SHAPE(kernel_class, class_fields, struct snapshot_class);
+
+#define P(name) FIELD(VALUE, struct snapshot_step, Moetop__Step, name)
+static const struct field step_fields[] = {
+	P(seconds), P(busy), P(gap), P(between), P(kernels), P(launches),
+};
+static const struct shape step_shape =
+	SHAPE(step, step_fields, struct snapshot_step);
 
 #define R(kind, name) FIELD(kind, struct snapshot_rank, Moetop__Rank, name)
 static const struct field rank_fields[] = {
@@ -142,7 +150,7 @@ static const struct field health_fields[] = {
 	H(U64, windows),        H(VALUE, window_age_seconds),
 	H(TEXT, rows_method),   H(TEXT, rung),
 	H(BOOL, target_gone),   H(DOUBLE, target_gone_seconds),
-	H(TEXT, message),
+	H(TEXT, message),       H(U32, layers_seen),
 };
 const struct shape health_shape =
 	SHAPE(health, health_fields, struct snapshot_health);
@@ -188,6 +196,10 @@ static const struct field snapshot_fields[] = {
 		(1u << REGIME_FLAGS) - 1),
 	ROWS(struct snapshot, Moetop__Snapshot, what_if, n_what_if, what_if,
 	     SNAPSHOT_WHAT_IF_MAX, &what_if_shape),
+	ROWS(struct snapshot, Moetop__Snapshot, draft, n_draft, draft,
+	     SNAPSHOT_DRAFT_MAX, &layer_shape),
+	ROWS(struct snapshot, Moetop__Snapshot, steps, n_steps, steps,
+	     SNAPSHOT_PHASES, &step_shape),
 };
 const struct shape snapshot_shape =
 	SHAPE(snapshot, snapshot_fields, struct snapshot);

@@ -19,6 +19,7 @@
 #define SAMPLE_EXPERTS_MAX 1024u
 #define SAMPLE_GROUPS 6u /* wire/kernel_class.h GROUPS, checked in core/ */
 #define SAMPLE_CLASSES_MAX 96u
+#define SAMPLE_DRAFT_MAX 8u
 #define SAMPLE_PHASES 2u /* 0 decode, 1 prefill */
 
 /* Mergeable log-linear histogram: bounds belong to whoever fills it. */
@@ -53,6 +54,13 @@ struct sample_clusters {
 	double uu, uf, ff;             /* U^2, U F1, F1^2 */
 };
 
+/* One kernel class in one layer, decode steps. */
+#define SAMPLE_LAYER_CLASSES_MAX 32u
+struct sample_layer_class {
+	unsigned id; /* enum kernel_class of the wire */
+	double calls, sum_ns, union_ns;
+};
+
 struct sample_layer {
 	double steps;                   /* steps the times below cover */
 	double group_ns[SAMPLE_GROUPS]; /* of the MoE block, by group */
@@ -62,6 +70,8 @@ struct sample_layer {
 	double slowest_ns; /* expert kernels of the slowest rank; 0 unknown */
 	struct sample_rows rows;
 	char backend[24]; /* name of the class that does its expert GEMMs */
+	unsigned n_classes;
+	struct sample_layer_class classes[SAMPLE_LAYER_CLASSES_MAX];
 };
 
 struct sample_class { /* one kernel class, all layers, decode steps */
@@ -88,8 +98,11 @@ struct sample_window {  /* kernel records since the last interval */
 	double ranks; /* that the means below and above are of; 0 unknown */
 	double rank_rows_max, rank_active_max; /* fullest rank's sums */
 	double cells_rejected, cells_lost, bad_steps, kernels;
+	unsigned layers_seen; /* layers of a step, draft ones left out; 0 ? */
 	unsigned n_layers;
 	struct sample_layer layers[SAMPLE_LAYERS_MAX];
+	unsigned n_draft; /* layers of a draft model, after the main ones */
+	struct sample_layer draft[SAMPLE_DRAFT_MAX];
 	unsigned n_classes;
 	struct sample_class classes[SAMPLE_CLASSES_MAX];
 	struct sample_hist step_s;          /* decode steps, seconds */

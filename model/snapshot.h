@@ -76,6 +76,8 @@ const char *regime_name(enum regime r);
 const char *side_name(enum side s);
 
 #define SNAPSHOT_LAYERS_MAX 128u
+#define SNAPSHOT_DRAFT_MAX 8u
+#define SNAPSHOT_PHASES 2u
 #define SNAPSHOT_CLASSES_MAX 96u
 #define SNAPSHOT_RANKS_MAX 16u
 #define SNAPSHOT_FINDINGS_MAX 16u
@@ -83,6 +85,15 @@ const char *side_name(enum side s);
 
 struct snapshot_hist {
 	struct value count, sum, p50, p90, p99;
+};
+
+/* One kernel class in a layer; as the layer's time: known, stale or not. */
+#define SNAPSHOT_LAYER_CLASSES_MAX 32u
+struct snapshot_layer_class {
+	unsigned id; /* enum kernel_class */
+	float calls_per_step;
+	float seconds_per_step;     /* time covered */
+	float sum_seconds_per_step; /* durations added up */
 };
 
 struct snapshot_layer {
@@ -94,12 +105,25 @@ struct snapshot_layer {
 	struct value fragmentation;
 	struct value share; /* of the time of all blocks */
 	char backend[24];
+	unsigned n_classes; /* block and what leads up to it */
+	struct snapshot_layer_class classes[SNAPSHOT_LAYER_CLASSES_MAX];
 };
 
 struct snapshot_class {
 	char name[32];
 	unsigned group; /* enum kernel_group */
 	struct value calls_per_step, seconds_per_step, share;
+	struct value sum_seconds_per_step; /* durations added up */
+};
+
+/* The mean step of one phase. */
+struct snapshot_step {
+	struct value seconds; /* start to start */
+	struct value busy;    /* with a kernel running */
+	struct value gap;     /* idle between its kernels */
+	struct value between; /* after its last kernel, until the next step */
+	struct value kernels;
+	struct value launches; /* by the host; a replay of a graph is one */
 };
 
 struct snapshot_rank {
@@ -168,6 +192,7 @@ struct snapshot_health {
 	uint64_t lost_ring, lost_records, lost_requests, desyncs;
 	uint64_t bad_steps, cells_sampled, cells_rejected, cells_lost;
 	uint64_t windows;
+	uint32_t layers_seen; /* in a step of the newest window; 0 none yet */
 	struct value window_age_seconds; /* since the newest window's end */
 	char rows_method[16]; /* "sampled", "exact", "inferred", "off", "" */
 	char rung[48];        /* request source in use */
@@ -206,6 +231,10 @@ struct snapshot {
 	struct snapshot_hist hists[HISTOGRAMS];
 	unsigned n_layers;
 	struct snapshot_layer layers[SNAPSHOT_LAYERS_MAX];
+	unsigned n_draft; /* layers of a draft model, after the main ones */
+	struct snapshot_layer draft[SNAPSHOT_DRAFT_MAX];
+	unsigned n_steps; /* 0, or both: decode, then with prompts */
+	struct snapshot_step steps[SNAPSHOT_PHASES];
 	unsigned n_classes;
 	struct snapshot_class classes[SNAPSHOT_CLASSES_MAX];
 	/* shares of the decode step by kernel group, then idle; sums to 1 */

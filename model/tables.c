@@ -12,6 +12,26 @@ static struct value per_step(double ns, double steps, bool stale)
 	return v;
 }
 
+static void fill_layer_classes(const struct sample_layer *in,
+			       struct snapshot_layer *out)
+{
+	if (!(in->steps > 0))
+		return;
+	for (unsigned i = 0; i < in->n_classes; i++) {
+		const struct sample_layer_class *c = &in->classes[i];
+
+		out->classes[i] = (struct snapshot_layer_class){
+			.id = c->id,
+			.calls_per_step = (float)(c->calls / in->steps),
+			.seconds_per_step =
+				(float)(c->union_ns / 1e9 / in->steps),
+			.sum_seconds_per_step =
+				(float)(c->sum_ns / 1e9 / in->steps),
+		};
+	}
+	out->n_classes = in->n_classes;
+}
+
 static void fill_layer(const struct sample_layer *in, double all_ns, bool stale,
 		       struct snapshot_layer *out)
 {
@@ -33,6 +53,7 @@ static void fill_layer(const struct sample_layer *in, double all_ns, bool stale,
 		.fragmentation = q.fragmentation,
 		.share = value_ratio(in->block_ns, all_ns, SOURCE_MEASURED),
 	};
+	fill_layer_classes(in, out);
 	memcpy(out->backend, in->backend, sizeof(out->backend));
 	out->backend[sizeof(out->backend) - 1] = '\0';
 	if (stale) {
@@ -61,6 +82,10 @@ static void fill_layers(const struct sample_window *w, bool stale,
 	for (unsigned l = 0; l < n; l++)
 		fill_layer(&w->layers[l], all_ns, stale, &out->layers[l]);
 	out->n_layers = n;
+	out->n_draft = w->n_draft < SNAPSHOT_DRAFT_MAX ? w->n_draft
+						       : SNAPSHOT_DRAFT_MAX;
+	for (unsigned l = 0; l < out->n_draft; l++)
+		fill_layer(&w->draft[l], all_ns, stale, &out->draft[l]);
 }
 
 static void fill_classes(const struct sample_window *w, bool stale,
@@ -79,6 +104,8 @@ static void fill_classes(const struct sample_window *w, bool stale,
 			.calls_per_step =
 				per_step(c->calls * 1e9, steps, stale),
 			.seconds_per_step = per_step(c->union_ns, steps, stale),
+			.sum_seconds_per_step =
+				per_step(c->sum_ns, steps, stale),
 			.share = per_step(c->union_ns * 1e9, w->step_ns[0],
 					  stale),
 		};
@@ -105,12 +132,33 @@ static void fill_groups(const struct sample_window *w, bool stale,
 		per_step((step - sum) * 1e9, step, stale);
 }
 
+static void fill_step(const struct sample_window *w, unsigned phase, bool stale,
+		      struct snapshot_step *out)
+{
+	double steps = w->steps[phase], span = w->span_ns[phase];
+	double busy = w->phase_busy_ns[phase];
+
+	*out = (struct snapshot_step){
+		.seconds = per_step(w->step_ns[phase], steps, stale),
+	};
+	/* An agent that does not tell. */
+	if (!(span > 0))
+		return;
+	out->busy = per_step(busy, steps, stale);
+	out->gap = per_step(span - busy, steps, stale);
+	out->between =
+		per_step(fmax(w->step_ns[phase] - span, 0), steps, stale);
+	out->kernels = per_step(w->kernels_run[phase] * 1e9, steps, stale);
+	out->launches = per_step(w->launches[phase] * 1e9, steps, stale);
+}
+
 void tables_fill(const struct model *m, const struct evidence *e,
 		 struct snapshot *out)
 {
 	bool stale = !e->agrees || e->idle;
 
-	out->n_layers = out->n_classes = 0;
+	out->n_layers = out->n_classes = out->n_draft = 0;
+	out->n_steps = 0;
 	for (unsigned g = 0; g <= SAMPLE_GROUPS; g++)
 		out->group_share[g] = (struct value){ 0 };
 	if (!m->have_window)
@@ -118,4 +166,7 @@ void tables_fill(const struct model *m, const struct evidence *e,
 	fill_layers(&m->window, stale, out);
 	fill_classes(&m->window, stale, out);
 	fill_groups(&m->window, stale, out);
+	for (unsigned p = 0; p < SNAPSHOT_PHASES; p++)
+		fill_step(&m->window, p, stale, &out->steps[p]);
+	out->n_steps = SNAPSHOT_PHASES;
 }

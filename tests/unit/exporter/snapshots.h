@@ -109,10 +109,22 @@ static inline void snapshot_fill_layers(struct snapshot *s)
 		.calls_per_step = ok(96, SOURCE_MEASURED),
 		.seconds_per_step = ok(0.0072, SOURCE_MEASURED),
 		.share = ok(0.6, SOURCE_MEASURED),
+		.sum_seconds_per_step = ok(0.0074, SOURCE_MEASURED),
 	};
 	s->classes[1] = (struct snapshot_class){
 		.name = "other",
 		.calls_per_step = ok(10, SOURCE_MEASURED),
+	};
+	s->n_draft = 1;
+	s->draft[0].seconds_per_step = ok(0.00019, SOURCE_MEASURED);
+	s->n_steps = SNAPSHOT_PHASES;
+	s->steps[0] = (struct snapshot_step){
+		.seconds = ok(0.012, SOURCE_MEASURED),
+		.busy = ok(0.0105, SOURCE_MEASURED),
+		.gap = ok(0.0011, SOURCE_MEASURED),
+		.between = ok(0.0004, SOURCE_MEASURED),
+		.kernels = ok(820, SOURCE_MEASURED),
+		.launches = ok(5, SOURCE_MEASURED),
 	};
 }
 

@@ -1,6 +1,7 @@
 #include "exporter/exporter.h"
 #include "tests/unit/exporter/golden.h"
 #include "tests/unit/exporter/snapshots.h"
+#include "wire/kernel_class.h"
 
 #include <jansson.h>
 #include <setjmp.h>
@@ -53,6 +54,15 @@ static void a_full_snapshot(void **state)
 
 	(void)state;
 	snapshot_full(&s);
+	s.health.layers_seen = s.target.moe_layers;
+	s.layers[0].n_classes = 2;
+	s.layers[0].classes[0] = (struct snapshot_layer_class){
+		.id = CLASS_GEMM_TRITON,
+		.calls_per_step = 2,
+		.seconds_per_step = 0.0001f,
+		.sum_seconds_per_step = 0.000125f,
+	};
+	s.layers[0].classes[1] = (struct snapshot_layer_class){ .id = CLASSES };
 	text = write_json();
 	assert_true(golden_equal("tests/golden/exporter_full.json", text));
 	assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
