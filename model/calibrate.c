@@ -62,13 +62,15 @@ static bool fit(const struct sums *s, double peak, struct calibration *out)
 	rest = fmax(s->yy - slope * s->xy, 0) / fmax(s->n - 2, 1);
 	slope_error = sqrt(rest / s->xx);
 	fixed_error = sqrt(rest * (1 / s->n + s->x * s->x / s->xx));
-	if (peak > 0 && (1 / slope > peak || 1 / slope < SLOWEST * peak))
+	if (fixed < -Z * fixed_error)
 		return false;
-	if (fixed < 0) {
-		if (fixed < -Z * fixed_error)
-			return false;
+	if (fixed < 0) { /* the best line that begins at no time at all */
+		slope = (s->xy + s->n * s->x * s->y) /
+			(s->xx + s->n * s->x * s->x);
 		fixed = 0;
 	}
+	if (peak > 0 && (1 / slope > peak || 1 / slope < SLOWEST * peak))
+		return false;
 	out->bw = 1 / slope;
 	out->bw_low = 1 / (slope + Z * slope_error);
 	out->bw_high = slope > Z * slope_error ? 1 / (slope - Z * slope_error)

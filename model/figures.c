@@ -34,30 +34,33 @@ static void find_exit(const struct model *m, const struct arch *arch,
 static void add_point(struct model *m, const struct evidence *e,
 		      const struct figures *f)
 {
+	unsigned octave;
+	unsigned long at;
+
 	if (!e->new_window || !e->classify || !e->have_rows ||
 	    e->active_source != SOURCE_MEASURED ||
 	    e->step_s.state != VALUE_OK ||
 	    e->step_s.source != SOURCE_MEASURED || f->shares.compute > 0)
 		return;
-	m->points[m->n_points++ % CALIBRATE_POINTS_MAX] =
-		(struct calibration_point){
-			.batch = e->tokens.v,
-			.bytes = f->cost.routed_bytes + f->cost.dense_bytes +
-				 f->cost.kv_bytes,
-			.seconds = e->step_s.v,
-		};
+	octave = (unsigned)fmin(log2(fmax(e->tokens.v, 1)), OCTAVES - 1);
+	at = octave * POINTS_PER_OCTAVE +
+	     m->n_points[octave]++ % POINTS_PER_OCTAVE;
+	m->points[at] = (struct calibration_point){
+		.batch = e->tokens.v,
+		.bytes = f->cost.routed_bytes + f->cost.dense_bytes +
+			 f->cost.kv_bytes,
+		.seconds = e->step_s.v,
+	};
 }
 
 static void find_machine(const struct model *m, const struct sample *in,
 			 const struct arch *arch, const struct gpu *gpu,
 			 struct figures *f)
 {
-	unsigned n = m->n_points < CALIBRATE_POINTS_MAX ? (unsigned)m->n_points
-							: CALIBRATE_POINTS_MAX;
-
 	economics_machine(gpu, in->gpus, in->have_peak ? in->peak_bw : 0,
 			  arch ? arch->compute : COMPUTE_BF16, &f->machine);
-	calibrate(m->points, n, f->machine.bw, &f->calibration);
+	calibrate(m->points, OCTAVES * POINTS_PER_OCTAVE, f->machine.bw,
+		  &f->calibration);
 	if (f->calibration.fitted)
 		f->machine.bw_achieved = f->calibration.bw;
 }

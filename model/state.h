@@ -20,6 +20,10 @@
 enum { GROUP_OF_EXPERTS = 0, GROUP_OF_ATTENTION = 2, GROUP_OF_COMM = 4 };
 
 #define LOAD_HISTORY 64u
+#define OCTAVES 16u
+#define POINTS_PER_OCTAVE 4u
+_Static_assert(OCTAVES *POINTS_PER_OCTAVE <= CALIBRATE_POINTS_MAX,
+	       "all points are taken");
 #define WINDOW_STALE_S 60.0 /* older windows are shown as stale */
 #define SCRAPE_STALE_S 15.0 /* so are the engine's own figures */
 /* More tokens than requests by this much: a request has several in a step. */
@@ -73,8 +77,10 @@ struct model {
 		traffic;       /* of the last window with rows; batch 0: none */
 	bool traffic_inferred; /* from DRAM counters, no rows were sampled */
 	struct valley_edges edges;
-	struct calibration_point points[CALIBRATE_POINTS_MAX]; /* ring */
-	unsigned long n_points;
+	/* the newest windows of every octave of B, so that a long time at one
+	 * batch does not crowd out the others */
+	struct calibration_point points[OCTAVES * POINTS_PER_OCTAVE];
+	unsigned long n_points[OCTAVES];
 	double steady_s; /* since the load last changed */
 	struct load steady_load;
 

@@ -471,5 +471,5 @@ double traffic_pair_ratio(const struct traffic *t)
 bool traffic_reaches(const struct traffic *t, double b)
 {
 	return t->batch > 0 && b >= fmin(1, t->batch) &&
-	       b <= t->batch * TRAFFIC_REACH && b >= t->batch / TRAFFIC_REACH;
+	       b <= t->batch * TRAFFIC_REACH;
 }

@@ -97,7 +97,8 @@ double traffic_batch_at(const struct traffic *t, double share, double *low,
  * k/E under uniform routing. */
 double traffic_pair_ratio(const struct traffic *t);
 
-/* b is within what was measured, up to TRAFFIC_REACH either way. */
+/* b is 1 or more, which U(1) = k and U(B) enclose, and TRAFFIC_REACH times B at
+ * most. */
 bool traffic_reaches(const struct traffic *t, double b);
 
 #endif
