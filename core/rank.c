@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define BATCH 256u
@@ -39,6 +40,7 @@ static struct ring_control *control(struct rank *k)
 
 int rank_open(struct rank *k, pid_t pid, const char *path, uint64_t now_ns)
 {
+	struct stat st = { 0 };
 	struct ring_reader ring;
 	/* whatever hides behind the name by now must not hold us up */
 	int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -46,12 +48,13 @@ int rank_open(struct rank *k, pid_t pid, const char *path, uint64_t now_ns)
 
 	if (fd < 0)
 		return -errno;
-	err = ring_open(&ring, fd, now_ns);
+	err = fstat(fd, &st) ? -errno : ring_open(&ring, fd, now_ns);
 	close(fd);
 	if (err)
 		return err;
 	*k = (struct rank){ .pid = pid,
 			    .ring = ring,
+			    .inode = st.st_ino,
 			    .opened_ns = now_ns,
 			    .decode_steps_per_ns = NAN,
 			    .eager_steps_per_ns = NAN,
@@ -61,6 +64,13 @@ int rank_open(struct rank *k, pid_t pid, const char *path, uint64_t now_ns)
 	atomic_store(&control(k)->collector_pid, (uint32_t)getpid());
 	rank_wish(k);
 	return 0;
+}
+
+bool rank_there(const struct rank *k)
+{
+	struct stat st;
+
+	return !stat(k->path, &st) && st.st_ino == k->inode;
 }
 
 static void tell(struct rank *k, const struct source_context *x)

@@ -25,9 +25,9 @@
 struct rank {
 	pid_t pid;
 	uint64_t start_ticks; /* the opener's to set: which process, */
-	uint32_t number;      /* which rank, */
-	bool listed;          /* and whether the target knows the ring */
+	uint32_t number;      /* and which rank */
 	char path[64];        /* of the ring, in /proc */
+	uint64_t inode;       /* of the ring */
 	struct ring_reader ring;
 	struct merge merge;
 	uint64_t opened_ns;
@@ -40,6 +40,10 @@ struct rank {
 /* Map the ring at path and ask for a first window.  0; -EBUSY another collector
  * reads it, -EPROTONOSUPPORT, -EPROTO, -EACCES, -errno. */
 int rank_open(struct rank *k, pid_t pid, const char *path, uint64_t now_ns);
+
+/* Is the ring that we read still what lies there?  Not so when the process has
+ * ended, or has become another program. */
+bool rank_there(const struct rank *k);
 
 /* Heartbeat, budget and hints to the agent; then its records, with fn for every
  * one that makes sense.  0, -EPROTO, or -EBUSY when another collector has taken

@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define LOOK_EVERY_NS (1 * NS_PER_S)
 /* At most one wish of our own in this time: the agent may refuse anyway. */
@@ -65,15 +64,6 @@ static void note_gone(struct source *s, const struct rank *k, uint64_t now_ns)
 		};
 }
 
-/* Does the process still have the ring that we read?  One of our own injection
- * is known before the target lists it. */
-static bool has_ring(const struct target_rank *t, const struct rank *k)
-{
-	return t->start_ticks == k->start_ticks &&
-	       (!strcmp(t->agent_ring, k->path) ||
-		(!t->agent_ring[0] && !k->listed));
-}
-
 /* Let go of the ranks that are no more. */
 static void drop_absent(struct source *s, uint64_t now_ns)
 {
@@ -81,9 +71,7 @@ static void drop_absent(struct source *s, uint64_t now_ns)
 		struct rank *k = s->ranks[i];
 		const struct target_rank *t = find_target(s->target, k->pid);
 
-		if (t && t->agent_ring[0])
-			k->listed = true;
-		if (t && has_ring(t, k))
+		if (t && t->start_ticks == k->start_ticks && rank_there(k))
 			continue;
 		if (!t || t->start_ticks != k->start_ticks)
 			note_gone(s, k, now_ns);
@@ -190,12 +178,15 @@ static void report(struct source *s, pid_t pid, const struct attach_status *a,
 static const char *ring_of(struct source *s, const struct target_rank *t,
 			   struct attach_status *a, uint64_t now_ns)
 {
+	struct rank_view seen;
+
 	*a = (struct attach_status){ 0 };
 	if (s->attach)
 		attach_look(s->attach, t->pid, t->start_ticks, a);
 	if (t->agent_ring[0])
 		return t->agent_ring;
-	if (a->state == ATTACH_DONE && a->ring[0] && !access(a->ring, F_OK))
+	if (a->state == ATTACH_DONE && a->ring[0] &&
+	    !rank_look(a->ring, now_ns, &seen))
 		return a->ring;
 	if (may_inject(s, t))
 		attach_want(s->attach, t->pid, t->start_ticks, now_ns);
