@@ -119,8 +119,11 @@ static int read_model(const struct settings *s, const char *option,
 
 	if (err)
 		return say(status_of(err),
-			   "--%s: %.200s: %s; name the model's config.json",
-			   option, r->path[i], *why ? why : strerror(-err));
+			   "--%s: %.200s: %s; %s", option, r->path[i],
+			   *why ? why : strerror(-err),
+			   err == -ENOTSUP ? "docs/STYLE.md tells how to add a "
+					     "family"
+					   : "name the model's config.json");
 	if (!a->name[0])
 		name_by_path(r->path[i], a->name, sizeof(a->name));
 	plan_store_as(a, (enum plan_dtype)s->dtype);

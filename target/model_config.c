@@ -80,7 +80,8 @@ static uint32_t expert_width(struct config *c)
 	return config_u32(c,
 			  "moe_intermediate_size moe_inter_dim "
 			  "expert_ffn_hidden_size expert_intermediate_size "
-			  "moe_ffn_hidden_size moe.expert_hidden_dim "
+			  "moe_ffn_hidden_size expert_hidden_dim "
+			  "moe.expert_hidden_dim "
 			  "ffn_config.ffn_hidden_size intermediate_size "
 			  "ffn_hidden_size hidden_dim",
 			  0);

@@ -52,6 +52,10 @@ static const struct {
 	  "\"v_head_dim\":128,\"qk_nope_head_dim\":128,"
 	  "\"num_experts_per_tok\":8,\"first_k_dense_replace\":3,"
 	  "\"vocab_size\":129280}" },
+	/* whether it has experts, its files do say */
+	{ "deepseek_v2", "{\"num_hidden_layers\":30,\"num_attention_heads\":32,"
+			 "\"kv_lora_rank\":512,\"qk_rope_head_dim\":64,"
+			 "\"v_head_dim\":128,\"qk_nope_head_dim\":128}" },
 	{ "gpt_oss", "{\"hidden_size\":2880,\"intermediate_size\":2880,"
 		     "\"num_hidden_layers\":36,\"num_attention_heads\":64,"
 		     "\"num_key_value_heads\":8,\"head_dim\":64,"

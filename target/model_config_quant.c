@@ -206,8 +206,8 @@ static void read_left_out(struct quant *q, const struct layers *ls,
 	}
 }
 
-/* The section that says how weights are stored, or NULL. */
-static const json_t *find_section(const struct config *c, const json_t *beside)
+/* Sections that say how weights are stored, or NULL. */
+static const json_t *section_inside(const struct config *c)
 {
 	const json_t *o = config_get(c, "quantization_config "
 					"compression_config quantization");
@@ -215,12 +215,17 @@ static const json_t *find_section(const struct config *c, const json_t *beside)
 
 	if (json_object_size(inner) > 0)
 		return inner;
-	if (json_object_size(o) > 0)
-		return o;
-	inner = json_object_get(beside, "quantization");
-	if (!json_is_object(inner))
-		inner = json_object_get(beside, "quantization_config");
-	o = json_is_object(inner) ? inner : beside;
+	return json_object_size(o) > 0 ? o : NULL;
+}
+
+static const json_t *section_of_file(const json_t *beside)
+{
+	const json_t *o = json_object_get(beside, "quantization");
+
+	if (!json_is_object(o))
+		o = json_object_get(beside, "quantization_config");
+	if (!json_is_object(o))
+		o = beside;
 	return json_is_object(o) ? o : NULL;
 }
 
@@ -238,22 +243,30 @@ static double kv_element_bytes(const json_t *o)
 	return 2;
 }
 
+static void read_section(struct quant *q, const struct layers *ls,
+			 const json_t *o)
+{
+	*q = (struct quant){ .kv_element_bytes = kv_element_bytes(o) };
+	read_scheme(q, o);
+	read_exceptions(q, ls, o);
+	read_left_out(q, ls, o);
+}
+
 void quant_read(struct config *c, const json_t *beside, const char *path_name,
 		const struct layers *layers, struct quant *out)
 {
-	const json_t *o = find_section(c, beside);
+	const json_t *o = section_inside(c), *file = section_of_file(beside);
 	struct storage s;
 
-	*out = (struct quant){ .kv_element_bytes = kv_element_bytes(o) };
-	if (o) {
-		read_scheme(out, o);
-		read_exceptions(out, layers, o);
-		read_left_out(out, layers, o);
-	} else if (scheme_of_name(path_name, &s)) {
-		use_everywhere(out, s);
-		out->by_name = true;
-	} else {
-		use_everywhere(out, storage_of_dtype(c));
+	if (o)
+		read_section(out, layers, o);
+	/* the file beside tells more where config.json only names a mix */
+	if (file && (!o || out->of[PART_EXPERTS].scheme == SCHEMES))
+		read_section(out, layers, file);
+	if (!o && !file) {
+		*out = (struct quant){ .kv_element_bytes = 2 };
+		out->by_name = scheme_of_name(path_name, &s);
+		use_everywhere(out, out->by_name ? s : storage_of_dtype(c));
 	}
 	/* DeepSeek V4: the experts alone go down to four bits. */
 	if (strcmp(config_string(c, "expert_dtype"), "fp4") == 0 &&

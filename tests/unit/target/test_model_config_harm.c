@@ -50,6 +50,34 @@ static void test_senseless_input(void **state)
 	}
 }
 
+/* What was understood, and what was not. */
+static void test_words_of_refusals(void **state)
+{
+	static const struct {
+		const char *json, *why;
+	} said[] = {
+		{ "{" GOOD ",\"model_type\":\"new_moe\"}",
+		  "model type \"new_moe\" is not a known family: 4 layers of "
+		  "width 1024, but its experts were not found" },
+		{ "{" GOOD ",\"model_type\":\"x\",\"num_experts\":8}",
+		  "model type \"x\": 8 experts, but no top-k found" },
+		{ "{\"producer\":{\"name\":\"modelopt\"},\"quantization\":{"
+		  "\"quant_algo\":\"FP8\"}}",
+		  "a quantisation file, not the config.json beside it" },
+		{ "{\"num_hidden_layers\":4}",
+		  "no hidden_size: not the config.json of a model" },
+		{ "{" GOOD ",\"num_experts\":\"many\"}",
+		  "num_experts makes no sense in this config.json" },
+	};
+	struct arch a;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+		assert_true(parse(said[i].json, &a) < 0);
+		assert_string_equal(why, said[i].why);
+	}
+}
+
 static void test_harmless_oddities(void **state)
 {
 	struct arch a;
@@ -162,6 +190,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_senseless_input),
+		cmocka_unit_test(test_words_of_refusals),
 		cmocka_unit_test(test_harmless_oddities),
 		cmocka_unit_test(test_deep_nesting_is_refused),
 		cmocka_unit_test(test_files_that_are_none),

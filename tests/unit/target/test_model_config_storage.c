@@ -332,6 +332,33 @@ static void test_names_of_files(void **state)
 	rmdir(dir);
 }
 
+/* config.json only says "mixed", the file beside has the list. */
+static void test_mix_beside(void **state)
+{
+	static const char config[] =
+		"{" GOOD ",\"num_experts\":8,\"num_experts_per_tok\":2,"
+		"\"quantization_config\":{\"quant_method\":\"modelopt\","
+		"\"quant_algo\":\"MIXED_PRECISION\"}}";
+	static const char beside[] =
+		"{\"quantization\":{\"quant_algo\":\"MIXED_PRECISION\","
+		"\"quantized_layers\":{"
+		"\"model.layers.0.mlp.experts.0.up_proj\":{"
+		"\"quant_algo\":\"NVFP4\",\"group_size\":16},"
+		"\"model.layers.0.self_attn.o_proj\":{"
+		"\"quant_algo\":\"FP8\"}}}}";
+	struct arch a;
+
+	(void)state;
+	assert_int_equal(parse(config, &a), 0);
+	assert_string_equal(a.quant, "unknown");
+	assert_true(a.expert_bytes == 0);
+	assert_int_equal(model_config_parse(config, strlen(config), beside,
+					    strlen(beside), &a, why,
+					    sizeof(why)),
+			 0);
+	assert_string_equal(a.quant, "nvfp4 g16");
+}
+
 /* The cache that a checkpoint asks for; shapes stay at two bytes. */
 static void test_cache_types(void **state)
 {
@@ -363,6 +390,7 @@ int main(void)
 		cmocka_unit_test(test_experts_left_out_one_by_one),
 		cmocka_unit_test(test_fp4_experts_of_the_native_format),
 		cmocka_unit_test(test_names_of_files),
+		cmocka_unit_test(test_mix_beside),
 		cmocka_unit_test(test_cache_types),
 	};
 
