@@ -67,7 +67,8 @@ static struct regime_evidence second_of(const struct draw *pool, unsigned n,
 	struct step_cost sum = { 0 };
 	struct step_shares shares;
 	double step_s = 0, active = 0, single = 0, tokens = 0, steps = 0;
-	double prompt_s = 0;
+	double prompt_s = 0, layers = arch.moe_layers;
+	struct sample_clusters clusters = { 0 };
 
 	economics_machine(gpu_find("H100"), 1, 0, arch.compute, &m);
 	while (step_s < 1) {
@@ -91,6 +92,11 @@ static struct regime_evidence second_of(const struct draw *pool, unsigned n,
 		single += times * d->single * arch.moe_layers;
 		tokens += times * all;
 		steps += times;
+		/* the layers of a step share its tokens: one cluster */
+		clusters.steps += times;
+		clusters.uu += times * pow(d->active * layers, 2);
+		clusters.uf += times * d->active * d->single * layers * layers;
+		clusters.ff += times * pow(d->single * layers, 2);
 	}
 	assert_true(economics_shares(&sum, &m, single / active, step_s, NAN,
 				     &shares));
@@ -106,6 +112,7 @@ static struct regime_evidence second_of(const struct draw *pool, unsigned n,
 		.single = single / active,
 		.tokens = tokens / steps,
 		.sampled_active = active,
+		.clusters = clusters,
 	};
 }
 
@@ -129,7 +136,7 @@ static void test_every_phase_is_recognised(void **state)
 		{ REGIME_IDLE, 6, 0, 0, 0 },
 	};
 	struct regime_state s = { 0 };
-	unsigned right = 0;
+	unsigned right = 0, slowest = 0;
 
 	(void)state;
 	for (unsigned p = 0; p < 11; p++) {
@@ -152,7 +159,11 @@ static void test_every_phase_is_recognised(void **state)
 			print_error("phase %u: %s, %u s wrong\n", p,
 				    regime_name(got), seconds_wrong);
 		right += got == f->want && seconds_wrong <= 4;
+		if (seconds_wrong > slowest)
+			slowest = seconds_wrong;
 	}
+	print_message("# %u of 11 phases right, at most %u s late\n", right,
+		      slowest);
 	assert_int_equal(right, 11);
 }
 
@@ -177,6 +188,9 @@ static void test_no_flip_at_the_boundary(void **state)
 			print_error("B = %g: %lu changes\n", tokens[i],
 				    s.changes);
 		assert_true(s.changes == 1);
+		print_message("# %g tokens: %lu flips in 600 s, s1 +- %.4f\n",
+			      tokens[i], s.changes - 1,
+			      regime_single_error(&s));
 	}
 }
 
@@ -312,6 +326,71 @@ static void test_uncertain_change_waits(void **state)
 	assert_int_equal(s.regime, REGIME_VALLEY);
 }
 
+/* Twenty steps that differ a lot are few, however many experts they touch. */
+static void test_steps_that_differ_are_uncertain(void **state)
+{
+	struct regime_state s = { 0 };
+	struct regime_evidence e = plain(50, 0.01, 0.01);
+	struct sample_clusters *c = &e.clusters;
+
+	(void)state;
+	for (unsigned i = 0; i < 10; i++)
+		regime_update(&s, &e);
+	e = plain(50, 0.125, 0.2);
+	for (unsigned i = 0; i < 20; i++) {
+		double u = 1e6 / 20, single = i % 2 ? 0.5 * u : 0;
+
+		c->uu += u * u;
+		c->uf += u * single;
+		c->ff += single * single;
+	}
+	for (unsigned i = 0; i < 30; i++)
+		regime_update(&s, &e);
+	assert_int_equal(s.regime, REGIME_SHARED);
+	assert_true(regime_single_error(&s) > 0.02);
+	*c = (struct sample_clusters){ 0 };
+	for (unsigned i = 0; i < 60; i++)
+		regime_update(&s, &e);
+	assert_int_equal(s.regime, REGIME_VALLEY);
+	assert_true(regime_single_error(&s) < 0.001);
+}
+
+static void test_flags_have_hysteresis(void **state)
+{
+	struct regime_state s = { 0 };
+	struct regime_evidence e = plain(50, 0.01, 0.01);
+
+	(void)state;
+	e.fixed = e.straggler = e.popularity = NAN;
+	regime_update(&s, &e);
+	assert_int_equal(s.flags, 0);
+	e.fixed = 0.41;
+	e.straggler = 0.16;
+	e.popularity = 0.59;
+	regime_update(&s, &e);
+	assert_int_equal(s.flags, FLAG_OVERHEAD | FLAG_IMBALANCE | FLAG_SKEW);
+	e.fixed = 0.31;
+	e.straggler = 0.11;
+	e.popularity = 0.64;
+	regime_update(&s, &e);
+	assert_int_equal(s.flags, FLAG_OVERHEAD | FLAG_IMBALANCE | FLAG_SKEW);
+	e.fixed = 0.29;
+	e.straggler = 0.09;
+	e.popularity = 0.66;
+	regime_update(&s, &e);
+	assert_int_equal(s.flags, 0);
+	e.fixed = 0.39;
+	e.straggler = 0.14;
+	e.popularity = 0.61;
+	regime_update(&s, &e);
+	assert_int_equal(s.flags, 0);
+	e.fixed = 0.9;
+	regime_update(&s, &e);
+	assert_int_equal(s.flags, FLAG_OVERHEAD);
+	regime_update(&s, &nothing);
+	assert_int_equal(s.flags, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -324,6 +403,8 @@ int main(void)
 		cmocka_unit_test(test_blind_for_long_is_unknown),
 		cmocka_unit_test(test_prompts_without_streams_keep_b),
 		cmocka_unit_test(test_uncertain_change_waits),
+		cmocka_unit_test(test_steps_that_differ_are_uncertain),
+		cmocka_unit_test(test_flags_have_hysteresis),
 	};
 
 	return cmocka_run_group_tests(tests, popularity_load, NULL);
