@@ -183,7 +183,10 @@ int inject(pid_t pid, const struct inject_image *image, struct inject_report *r)
 	if (err)
 		return err;
 	j.b.target = &t;
-	err = run(&j, image);
+	err = probe_lock(&t, r);
+	if (!err)
+		err = run(&j, image);
+	err = probe_blame(&t, err, r);
 	probe_close(&t);
 	return err;
 }

@@ -89,6 +89,19 @@ static enum borrow_end check_filter(struct lease *l)
 	return BORROW_FAILED;
 }
 
+/* By another than us: one thread alone may be. */
+static bool is_traced(const struct lease *l)
+{
+	char path[64], text[4096];
+	struct probe_status s;
+
+	snprintf(path, sizeof(path), "task/%d/status", (int)l->choice->tid);
+	if (proc_read(l->b->target->pid, path, text, sizeof(text)) <= 0)
+		return true;
+	probe_parse_status(text, &s);
+	return s.tracer != 0;
+}
+
 static enum borrow_end take(struct lease *l)
 {
 	uint64_t deadline_ns = lease_until(l, STOP_WAIT_NS);
@@ -99,7 +112,7 @@ static enum borrow_end take(struct lease *l)
 				  sizeof(l->around)))
 		return BORROW_AGAIN;
 	err = stop_seize(&l->stop, l->choice->tid);
-	if (err == -ESRCH)
+	if (err == -ESRCH || (err == -EPERM && is_traced(l)))
 		return BORROW_AGAIN;
 	if (err) {
 		probe_denied(l->r, l->b->target->pid, err);
@@ -245,9 +258,7 @@ static bool wait_made(struct lease *l)
 		}
 		syscall(SYS_futex, &c->made, FUTEX_WAIT, 0, &slice, NULL, 0);
 		stop_wait(&l->stop, 0);
-		if (l->stop.at == STOP_TRAP || l->stop.at == STOP_GROUP)
-			stop_go(&l->stop, false, 0);
-		else if (l->stop.at != STOP_NONE)
+		if (l->stop.at != STOP_NONE && !stop_go_past(&l->stop, false))
 			return false;
 	}
 	return true;

@@ -215,12 +215,11 @@ static bool to_call_stop(struct lease *l)
 {
 	uint64_t deadline_ns = lease_until(l, LEASE_CALL_WAIT_NS);
 
-	do {
-		if (stop_go(&l->stop, true, 0))
-			return false;
+	if (stop_go(&l->stop, true, 0))
+		return false;
+	stop_wait(&l->stop, deadline_ns);
+	while (stop_go_past(&l->stop, true))
 		stop_wait(&l->stop, deadline_ns);
-		/* job control may stop it in between; it goes on later */
-	} while (l->stop.at == STOP_TRAP || l->stop.at == STOP_GROUP);
 	return l->stop.at == STOP_CALL;
 }
 

@@ -33,14 +33,15 @@ static void wake(_Atomic uint32_t *word, uint32_t value)
 	syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-static bool wait_for(_Atomic uint32_t *word, uint32_t value,
-		     uint64_t deadline_ns)
+static bool wait_for(const struct talk *t, _Atomic uint32_t *word,
+		     uint32_t value, uint64_t deadline_ns)
 {
 	const struct timespec slice = { .tv_nsec = WAIT_SLICE_NS };
 	uint32_t now;
 
 	while ((now = atomic_load(word)) != value) {
-		if (stop_now_ns() >= deadline_ns)
+		if (stop_now_ns() >= deadline_ns ||
+		    probe_has_ended(t->b->target))
 			return false;
 		syscall(SYS_futex, word, FUTEX_WAIT, now, &slice, NULL, 0);
 	}
@@ -84,7 +85,7 @@ static enum boot_answer try_path(struct talk *t, const char *path)
 
 	snprintf(c->path, sizeof(c->path), "%s", path);
 	wake(&c->go, ++t->go);
-	if (!wait_for(&c->answered, t->go, t->b->deadline_ns))
+	if (!wait_for(t, &c->answered, t->go, t->b->deadline_ns))
 		return BOOT_NO_ANSWER;
 	answer = c->answer;
 	if (answer == BOOT_LOADED)
@@ -221,6 +222,6 @@ int load_library(struct borrow *b, struct inject_report *r)
 	wake(&b->control->go, BOOT_GO_END);
 	limit_ns = stop_now_ns() + ENDED_WAIT_NS;
 	if (answer != BOOT_NO_ANSWER && atomic_load(&b->control->taken))
-		wait_for(&b->control->ended, 1, limit_ns);
+		wait_for(&t, &b->control->ended, 1, limit_ns);
 	return say_answer(&t, answer);
 }

@@ -7,10 +7,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -255,7 +257,8 @@ static void note_library(struct libraries *l, const struct map *m)
 	const char *name;
 	size_t n = map_name(m, &name);
 
-	if (memmem(name, n, "musl", 4))
+	if (n > 8 &&
+	    (!memcmp(name, "ld-musl-", 8) || !memcmp(name, "libc.musl", 9)))
 		l->musl = true;
 	if (n > 3 && !memcmp(name, "ld-", 3))
 		l->loader = true;
@@ -412,9 +415,42 @@ static bool sees_proc(pid_t pid)
 	return !statfs(path, &fs) && fs.f_type == PROC_SUPER_MAGIC;
 }
 
+bool probe_has_ended(const struct inject_target *t)
+{
+	struct pollfd p = { .fd = t->pidfd, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+int probe_blame(const struct inject_target *t, int err, struct inject_report *r)
+{
+	if (!err || !probe_has_ended(t))
+		return err;
+	return probe_refuse(r, INJECT_NO_PROCESS, NULL, "process %d has ended",
+			    (int)t->pid);
+}
+
+/* A lock on a file of /proc/PID: seen by all who see that /proc, and gone with
+ * its holder. */
+int probe_lock(struct inject_target *t, struct inject_report *r)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)t->pid);
+	t->lock = open(path, O_RDONLY | O_CLOEXEC);
+	if (t->lock < 0)
+		return probe_denied(r, t->pid, -errno);
+	if (flock(t->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+		return probe_refuse(r, INJECT_TRACED, "try again",
+				    "another moetop attaches to process %d "
+				    "just now",
+				    (int)t->pid);
+	return check_present(t, r);
+}
+
 int probe_open(struct inject_target *t, pid_t pid, struct inject_report *r)
 {
-	struct inject_target n = { .pid = pid, .pidfd = -1 };
+	struct inject_target n = { .pid = pid, .pidfd = -1, .lock = -1 };
 	int err;
 
 	if (pid <= 0)
@@ -432,6 +468,7 @@ int probe_open(struct inject_target *t, pid_t pid, struct inject_report *r)
 	if (!err)
 		err = check_libc(&n, r);
 	if (err) {
+		err = probe_blame(&n, err, r);
 		close(n.pidfd);
 		return err;
 	}
@@ -444,5 +481,7 @@ void probe_close(struct inject_target *t)
 {
 	if (t->pidfd >= 0)
 		close(t->pidfd);
-	t->pidfd = -1;
+	if (t->lock >= 0)
+		close(t->lock);
+	t->pidfd = t->lock = -1;
 }

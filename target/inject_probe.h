@@ -22,6 +22,7 @@ struct inject_target {
 	unsigned agents; /* libraries of ours that are mapped already */
 	bool filtered;   /* a seccomp filter is in force */
 	bool has_proc;   /* it sees a /proc */
+	int lock;        /* held while we inject; -1 */
 	uid_t uid;
 	gid_t gid;
 };
@@ -45,6 +46,20 @@ void probe_parse_status(const char *text, struct probe_status *out);
  */
 int probe_open(struct inject_target *t, pid_t pid, struct inject_report *r);
 void probe_close(struct inject_target *t);
+
+/*
+ * Become the one that injects into this process, until probe_close or our death.
+ * 0, or the refusal when another does so, or has done so by now.
+ */
+int probe_lock(struct inject_target *t, struct inject_report *r);
+
+/* The process has ended since it was opened. */
+bool probe_has_ended(const struct inject_target *t);
+
+/* What went wrong with a process that has ended is that: err and *r as they are,
+ * or the refusal for it. */
+int probe_blame(const struct inject_target *t, int err,
+		struct inject_report *r);
 
 /* The -errno that goes with a refusal. */
 int probe_error(enum inject_refusal r);

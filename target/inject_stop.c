@@ -86,6 +86,15 @@ int stop_go(struct stopped *s, bool to_call, int signal)
 	return 0;
 }
 
+bool stop_go_past(struct stopped *s, bool to_call)
+{
+	if (s->at == STOP_TRAP || s->at == STOP_GROUP)
+		return !stop_go(s, to_call, 0);
+	if (s->at == STOP_SIGNAL && s->signal == SIGSTOP) /* is never masked */
+		return !stop_go(s, to_call, SIGSTOP);
+	return false;
+}
+
 bool stop_is_settled(const struct stopped *s)
 {
 	return s->at == STOP_TRAP || s->at == STOP_GROUP ||

@@ -36,6 +36,10 @@ enum stop stop_wait(struct stopped *s, uint64_t deadline_ns);
 /* Go on to the next system call's entry or exit, or freely. */
 int stop_go(struct stopped *s, bool to_call, int signal);
 
+/* Job control may stop a thread at any moment: let it go on, so that it stops
+ * with the others when it is let go.  false: it stands for another reason. */
+bool stop_go_past(struct stopped *s, bool to_call);
+
 /* Does it stand inside get_signal(), where a system call can be resumed? */
 bool stop_is_settled(const struct stopped *s);
 

@@ -73,8 +73,8 @@ int thread_parse_call(const char *text, struct thread_call *out)
 static bool is_endless(const struct parked *p, const struct thread_call *at)
 {
 	switch (p->timeout) {
-	case NO_TIMEOUT:
-		return true;
+	case NO_TIMEOUT: /* but its socket may have one */
+		break;
 	case TIMEOUT_MS:
 		return (int32_t)at->args[p->arg] < 0;
 	case TIMEOUT_POINTER:
