@@ -167,7 +167,9 @@ static int take_hist(struct merge *m, const struct rec_hist *r)
 
 static int take_window(struct merge *m, const struct rec_window *r)
 {
-	if (!r->window || r->end_ns < r->start_ns)
+	if (!r->window || r->end_ns < r->start_ns ||
+	    r->layers_seen > LAYERS_MAX ||
+	    r->draft_layers > LAYERS_MAX - r->layers_seen)
 		return -EBADMSG;
 	open_part(m, r->window);
 	m->part.windows = 1;
