@@ -118,9 +118,8 @@ static int read_model(const struct settings *s, const char *option,
 	int err = model_config_read(r->path[i], a, why, sizeof(why));
 
 	if (err)
-		return say(status_of(err),
-			   "--%s: %.200s: %s; %s", option, r->path[i],
-			   *why ? why : strerror(-err),
+		return say(status_of(err), "--%s: %.200s: %s; %s", option,
+			   r->path[i], *why ? why : strerror(-err),
 			   err == -ENOTSUP ? "docs/STYLE.md tells how to add a "
 					     "family"
 					   : "name the model's config.json");
@@ -146,6 +145,10 @@ static int read_compare(const struct settings *s, const char *text,
 	size_t n = at ? (size_t)(at - text) : strlen(text);
 	char gpu[64], *end = NULL;
 
+	if (at && strchr(at, '/')) { /* a path, that one */
+		at = NULL;
+		n = strlen(text);
+	}
 	*in = r->in[0];
 	in->popularity = NULL;
 	snprintf(r->path[i], sizeof(r->path[i]), "%.*s",

@@ -15,7 +15,7 @@ struct plan_request {
 	unsigned n; /* plans: the first, and one for each --compare */
 	struct plan_input in[PLAN_COMPARE_MAX];
 	struct popularity *popularity[PLAN_COMPARE_MAX]; /* owned, or NULL */
-	char path[PLAN_COMPARE_MAX][256]; /* of the model, for messages */
+	char path[PLAN_COMPARE_MAX][4096];               /* of the model */
 	unsigned n_batches;
 	double batches[PLAN_POINTS_MAX];
 };

@@ -141,6 +141,13 @@ static unsigned count_lines(struct reader r)
 	return n;
 }
 
+static unsigned lines_max(uint32_t experts)
+{
+	uint32_t fit = experts ? POPULARITY_CELLS_MAX / experts : 0;
+
+	return fit < POPULARITY_LAYERS_MAX ? fit : POPULARITY_LAYERS_MAX;
+}
+
 int popularity_parse(const char *text, size_t bytes, uint32_t experts, double k,
 		     struct popularity **out, char *why, size_t why_bytes)
 {
@@ -148,16 +155,16 @@ int popularity_parse(const char *text, size_t bytes, uint32_t experts, double k,
 			    .end = text + bytes,
 			    .why = why,
 			    .why_bytes = why_bytes };
-	unsigned lines = count_lines(r);
+	unsigned lines = count_lines(r), most = lines_max(experts);
 	struct popularity *p;
 	const char *line;
 	size_t n;
 
-	if (lines == 0 || lines > POPULARITY_LAYERS_MAX) {
+	if (lines == 0 || lines > most) {
 		snprintf(why, why_bytes,
 			 "%u lines of numbers; give one for each MoE layer, at "
 			 "most %u",
-			 lines, POPULARITY_LAYERS_MAX);
+			 lines, most);
 		return -EINVAL;
 	}
 	p = calloc(1,

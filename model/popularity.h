@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #define POPULARITY_LAYERS_MAX 1024u
+#define POPULARITY_CELLS_MAX (1u << 20) /* layers x experts */
 #define POPULARITY_BYTES_MAX (32u << 20)
 
 struct popularity {

@@ -97,6 +97,21 @@ static void what_is_refused(void **state)
 	}
 }
 
+static void too_many_are_refused(void **state)
+{
+	char text[2 * 1100 + 1];
+	struct popularity *p = NULL;
+
+	(void)state;
+	for (unsigned i = 0; i < 1100; i++)
+		memcpy(text + 2 * i, "1\n", 3);
+	assert_int_equal(parse(text, 1, 1, &p), -EINVAL);
+	assert_non_null(strstr(why, "1100 lines"));
+	assert_int_equal(parse(text, 0, 0, &p), -EINVAL);
+	assert_int_equal(parse("1\n", 2000000, 1, &p), -EINVAL);
+	assert_null(p);
+}
+
 static char *read_all(const char *path, size_t *n)
 {
 	char *text = malloc(1 << 20);
@@ -175,6 +190,7 @@ int main(void)
 		cmocka_unit_test(forms_of_a_file),
 		cmocka_unit_test(equal_chances_are_uniform),
 		cmocka_unit_test(what_is_refused),
+		cmocka_unit_test(too_many_are_refused),
 		cmocka_unit_test(measured_popularity),
 		cmocka_unit_test(s1_may_rise_again),
 	};
