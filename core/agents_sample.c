@@ -59,7 +59,7 @@ static void take_counters(struct source *s, struct sample *out)
 		uint32_t ppm = k->merge.tick.overhead_ppm;
 
 		rank_rates(k);
-		if (!rank_alive(k, s->now_ns))
+		if (!rank_alive(k, s->now_ns) || !rank_counts(k))
 			continue;
 		decode = larger(decode, k->decode_steps_per_ns);
 		eager = larger(eager, k->eager_steps_per_ns);

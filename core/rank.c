@@ -66,6 +66,22 @@ int rank_open(struct rank *k, pid_t pid, const char *path, uint64_t now_ns)
 	return 0;
 }
 
+bool rank_counts(const struct rank *k)
+{
+	switch (rank_state(k)) {
+	case AGENT_IDLE:
+	case AGENT_WINDOW:
+		return true;
+	case AGENT_DISABLED:
+		/* windows have ended, callbacks have not */
+		return k->merge.status.reason == REASON_RECORD_CAP ||
+		       k->merge.status.reason == REASON_BUDGET ||
+		       k->merge.status.reason == REASON_BAD_RECORDS;
+	default:
+		return false;
+	}
+}
+
 bool rank_there(const struct rank *k)
 {
 	struct stat st;
@@ -117,6 +133,17 @@ static double rate(uint64_t now, uint64_t before, double ns)
 	return now >= before ? (double)(now - before) / ns : NAN;
 }
 
+/* Kernels are launched and none of them belongs to a step that the agent knows:
+ * its graphs may be older than the agent.  That is not zero steps. */
+static bool steps_unseen(const struct rank *k)
+{
+	const struct rec_tick *t = &k->merge.tick, *b = &k->before;
+
+	return t->launches > b->launches &&
+	       t->decode_steps == b->decode_steps &&
+	       t->eager_steps == b->eager_steps;
+}
+
 void rank_rates(struct rank *k)
 {
 	const struct rec_tick *t = &k->merge.tick;
@@ -124,7 +151,10 @@ void rank_rates(struct rank *k)
 
 	if (!k->merge.have_tick || ns <= 0)
 		return;
-	if (k->before_ns) {
+	if (k->before_ns && steps_unseen(k)) {
+		k->decode_steps_per_ns = k->eager_steps_per_ns =
+			k->padded_tokens_per_ns = NAN;
+	} else if (k->before_ns) {
 		k->decode_steps_per_ns =
 			rate(t->decode_steps, k->before.decode_steps, ns);
 		k->eager_steps_per_ns =

@@ -56,8 +56,11 @@ int rank_poll(struct rank *k, const struct source_context *x, uint64_t now_ns,
 void rank_wish(struct rank *k);
 
 /* The rates between the newest tick and that of the call before; a tick that
- * did not come leaves them as they were. */
+ * did not come leaves them as they were.  NAN when they cannot be told. */
 void rank_rates(struct rank *k);
+
+/* Do its counters follow the server?  Not so when CUPTI is not the agent's. */
+bool rank_counts(const struct rank *k);
 
 bool rank_alive(const struct rank *k, uint64_t now_ns);
 

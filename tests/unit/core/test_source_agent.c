@@ -408,10 +408,49 @@ static void the_last_window_stays_until_a_newer_one(void **state)
 	assert_true(sample.window->steps[0] == 11);
 }
 
+static void set_state(enum agent_state agent)
+{
+	for (int i = 0; i < RANKS; i++)
+		atomic_store(&rings[i].h->state.state, agent);
+}
+
+static void an_agent_without_cupti_counts_nothing(void **state)
+{
+	(void)state;
+	assert_int_equal(open_source(), 0);
+	set_state(AGENT_YIELDED);
+	give_tick(0, now_ns, 0);
+	poll_and_sample();
+	give_tick(0, now_ns + NS_PER_S / 2, 0);
+	poll_and_sample();
+	assert_false(sample.have_agent); /* not: zero steps */
+}
+
+static void launches_of_unknown_graphs_are_not_zero_steps(void **state)
+{
+	struct record r = { .type = REC_TICK };
+
+	(void)state;
+	assert_int_equal(open_source(), 0);
+	set_state(AGENT_IDLE);
+	for (unsigned i = 1; i < 3; i++) {
+		r.time_ns = now_ns + i * NS_PER_S / 4;
+		r.tick.launches = i * 100;
+		give(0, r);
+		poll_and_sample();
+	}
+	assert_false(sample.have_agent);
+	r.time_ns += NS_PER_S / 4; /* and an idle server has none */
+	give(0, r);
+	poll_and_sample();
+	assert_true(sample.have_agent && sample.d_decode_steps == 0);
+}
+
 static void rates_come_from_the_ticks_own_times(void **state)
 {
 	(void)state;
 	assert_int_equal(open_source(), 0);
+	set_state(AGENT_IDLE);
 	give_tick(0, now_ns, 1000);
 	poll_and_sample();
 	assert_false(sample.have_agent);
@@ -543,6 +582,36 @@ static void rows_per_expert_reach_the_sample(void **state)
 	assert_int_equal(sample.expert_rows[48 + 27], 9);
 }
 
+/* 49 experts where the model has 48: the last one is shared. */
+static void a_fused_shared_expert_has_a_place(void **state)
+{
+	struct record rows = { .type = REC_ROWS,
+			       .rows = { .window = 1,
+					 .cells = 1,
+					 .experts = 49,
+					 .rows = 9,
+					 .active = 9,
+					 .sum_squares = 9,
+					 .max_rows = 1 } };
+	struct record r = {
+		.type = REC_EXPERTS,
+		.experts = { .window = 1, .layer = 1, .first = 25, .count = 24 }
+	};
+
+	(void)state;
+	target.have_arch = true;
+	target.arch.experts = 48;
+	r.experts.rows[22] = 9;
+	r.experts.rows[23] = 7;
+	assert_int_equal(open_source(), 0);
+	give(0, rows);
+	give(0, r);
+	poll_and_sample();
+	assert_int_equal(sample.expert_rows_n, 49);
+	assert_int_equal(sample.expert_rows[49 + 47], 9);
+	assert_int_equal(sample.expert_rows[49 + 48], 7);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -560,6 +629,8 @@ int main(void)
 		TEST(windows_are_wished_at_first_on_keys_and_when_load_changes),
 		TEST(windows_of_ranks_become_those_of_the_mean_rank),
 		TEST(the_last_window_stays_until_a_newer_one),
+		TEST(an_agent_without_cupti_counts_nothing),
+		TEST(launches_of_unknown_graphs_are_not_zero_steps),
 		TEST(rates_come_from_the_ticks_own_times),
 		TEST(a_rank_that_ends_is_let_go_and_its_counts_stay),
 		TEST(a_ring_that_makes_no_sense_is_dropped_and_counted),
@@ -567,6 +638,7 @@ int main(void)
 		TEST(tiers_follow_the_state_of_the_agents),
 		TEST(sampled_steps_are_written_as_json_lines),
 		TEST(rows_per_expert_reach_the_sample),
+		TEST(a_fused_shared_expert_has_a_place),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
