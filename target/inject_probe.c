@@ -257,8 +257,9 @@ static void note_library(struct libraries *l, const struct map *m)
 	const char *name;
 	size_t n = map_name(m, &name);
 
-	if (n > 8 &&
-	    (!memcmp(name, "ld-musl-", 8) || !memcmp(name, "libc.musl", 9)))
+	/* glibc has no library of the name libc.so */
+	if ((n > 8 && !memcmp(name, "ld-musl-", 8)) ||
+	    (n == 7 && !memcmp(name, "libc.so", 7)))
 		l->musl = true;
 	if (n > 3 && !memcmp(name, "ld-", 3))
 		l->loader = true;
