@@ -288,21 +288,28 @@ static int agent_fd(struct source *s)
 
 /* ---- records ----------------------------------------------------------- */
 
+/* A shared expert among the routed ones is one more; a rank that has its share
+ * of them alone counts them from 0. */
 static void take_experts(struct source *s, const struct rank *k,
 			 const struct rec_experts *r)
 {
 	const struct target *t = s->target;
-	unsigned n = t->have_arch && t->arch.experts ? t->arch.experts
-						     : k->merge.experts;
+	unsigned n = t->have_arch ? t->arch.experts : 0;
+	unsigned seen = k->merge.experts;
+	struct rec_experts at = *r;
 
+	if (seen > n)
+		n = seen;
 	if (!n || n > EXPERTS_MAX)
 		return;
+	if (seen && seen < n && n % seen == 0 && r->first < seen)
+		at.first = (uint16_t)(r->first + k->number % (n / seen) * seen);
 	if (n != s->n_experts) {
 		expert_rows_free(s->experts);
 		s->experts = expert_rows_new(LAYERS_MAX, n);
 		s->n_experts = s->experts ? n : 0;
 	}
-	if (s->experts && expert_rows_add(s->experts, r, s->now_ns))
+	if (s->experts && expert_rows_add(s->experts, &at, s->now_ns))
 		s->gone_totals.refused++;
 }
 
