@@ -74,6 +74,10 @@ static inline void agents_add_totals(struct merge_totals *to,
  * (data parallel). */
 const struct rank *agents_leader(const struct source *s);
 
+/* How many ranks it takes to see every expert once: 1, unless each counts the
+ * rows of its own experts alone. */
+unsigned agents_expert_shares(const struct source *s);
+
 void agents_sample(struct source *s, struct sample *out);
 void agents_describe(struct source *s, struct snapshot *out);
 

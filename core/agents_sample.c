@@ -12,11 +12,45 @@ const struct rank *agents_leader(const struct source *s)
 	return s->n ? s->ranks[0] : NULL;
 }
 
+unsigned agents_expert_shares(const struct source *s)
+{
+	unsigned all = s->target->have_arch ? s->target->arch.experts : 0;
+	const struct rank *k = agents_leader(s);
+	unsigned seen;
+
+	if (!k && s->n)
+		k = s->ranks[0];
+	seen = k ? k->merge.experts : 0;
+	return seen && seen < all && all % seen == 0 ? all / seen : 1;
+}
+
+static void widen_rows(struct sample_rows *r, double by)
+{
+	r->rows *= by;
+	r->active *= by;
+	r->single *= by;
+	r->twice *= by;
+	r->sum_squares *= by;
+	r->experts *= by;
+	r->padded_rows *= by;
+}
+
+/* From the experts of the mean rank to those of the layer. */
+static void widen(struct sample_window *w, unsigned shares)
+{
+	if (shares < 2)
+		return;
+	widen_rows(&w->rows, shares);
+	widen_rows(&w->prefill_rows, shares);
+	for (unsigned l = 0; l < w->n_layers; l++)
+		widen_rows(&w->layers[l].rows, shares);
+}
+
 /* The newest windows of the mean rank, or the ones before with windows = 0. */
 static void take_windows(struct source *s)
 {
+	unsigned fresh = 0, shares = agents_expert_shares(s);
 	bool all = s->target->dp > 1;
-	unsigned fresh = 0;
 
 	for (unsigned i = 0; i < s->n; i++)
 		fresh += s->ranks[i]->merge.closed.windows > 0;
@@ -33,12 +67,15 @@ static void take_windows(struct source *s)
 			continue;
 		if (!all && s->window.windows > 0) {
 			/* the same steps and rows, seen once more */
-			w->step_s.n = w->rows_per_expert.n = 0;
+			w->step_s.n = 0;
+			if (shares < 2)
+				w->rows_per_expert.n = 0;
 		}
 		merge_windows(&s->window, w);
 		merge_clear(&s->ranks[i]->merge);
 	}
 	merge_mean(&s->window, fresh);
+	widen(&s->window, shares);
 	if (s->target->have_arch)
 		merge_split_draft(&s->window, s->target->arch.moe_layers,
 				  s->target->arch.draft_moe_layers);

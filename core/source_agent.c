@@ -327,8 +327,9 @@ static void take_record(struct rank *k, const struct record *r, void *arg)
 {
 	struct source *s = arg;
 	const struct rank *leader = agents_leader(s);
+	bool counts = !leader || k == leader || agents_expert_shares(s) > 1;
 
-	if (r->type == REC_EXPERTS && (!leader || k == leader))
+	if (r->type == REC_EXPERTS && counts)
 		take_experts(s, k, &r->experts);
 	else if (r->type == REC_STEP_ROWS && s->context->sampled_steps)
 		write_step(s->context->sampled_steps, k->pid, &r->step_rows);

@@ -562,6 +562,50 @@ static void sampled_steps_are_written_as_json_lines(void **state)
 	free(text);
 }
 
+static void give_rows(int ring, uint32_t experts)
+{
+	give(ring, (struct record){ .type = REC_ROWS,
+				    .rows = { .window = 1,
+					      .cells = 2,
+					      .experts = experts,
+					      .rows = 64,
+					      .active = 32,
+					      .single = 8,
+					      .sum_squares = 200,
+					      .max_rows = 9,
+					      .tokens = 16 } });
+	give_window(ring, 1, 10);
+}
+
+static void ranks_that_see_all_experts_count_rows_once(void **state)
+{
+	(void)state;
+	target.have_arch = true;
+	target.arch.experts = 48;
+	assert_int_equal(open_source(), 0);
+	give_rows(0, 48);
+	give_rows(1, 48);
+	poll_and_sample();
+	assert_true(sample.window->rows.rows / sample.window->rows.cells == 32);
+}
+
+static void ranks_that_see_their_own_experts_add_up(void **state)
+{
+	(void)state;
+	target.have_arch = true;
+	target.arch.experts = 48;
+	assert_int_equal(open_source(), 0);
+	give_rows(0, 24);
+	give_rows(1, 24);
+	poll_and_sample();
+	assert_true(sample.window->rows.rows / sample.window->rows.cells == 64);
+	assert_true(sample.window->layers[0].rows.active /
+			    sample.window->layers[0].rows.cells ==
+		    32);
+	assert_true(sample.window->rows.experts / sample.window->rows.cells ==
+		    48);
+}
+
 static void rows_per_expert_reach_the_sample(void **state)
 {
 	struct record r = {
@@ -637,6 +681,8 @@ int main(void)
 		TEST(records_that_make_no_sense_are_counted),
 		TEST(tiers_follow_the_state_of_the_agents),
 		TEST(sampled_steps_are_written_as_json_lines),
+		TEST(ranks_that_see_all_experts_count_rows_once),
+		TEST(ranks_that_see_their_own_experts_add_up),
 		TEST(rows_per_expert_reach_the_sample),
 		TEST(a_fused_shared_expert_has_a_place),
 	};
