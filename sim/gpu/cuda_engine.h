@@ -40,6 +40,7 @@
 #define SIM_PARAMS_MAX 64u
 #define SIM_LANES_MAX 4u
 #define SIM_SPAN_BYTES (UINT64_C(1) << 38) /* of device addresses */
+#define SIM_SPAN_LEAST (UINT64_C(1) << 28)
 
 enum sim_op_kind { OP_STORE, OP_FILL, OP_DTOH, OP_DTOD };
 
@@ -157,6 +158,7 @@ struct sim_gpu {
 	const struct sim_gpu_type *type;
 	uint32_t device;               /* physical index */
 	uint64_t base, front, planned; /* addresses of the three ranges */
+	uint64_t span;                 /* bytes of each */
 	struct sim_ranges allocs, pinned;
 	uint64_t used_bytes;
 	struct sim_stream *streams;

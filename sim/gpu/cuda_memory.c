@@ -83,30 +83,49 @@ static uint64_t gap_find(uint64_t bytes)
 			return at;
 		at = page_up(x->base + x->bytes);
 	}
-	return sim.base + SIM_SPAN_BYTES - at >= bytes ? at : 0;
+	return sim.base + sim.span - at >= bytes ? at : 0;
 }
 
 /* ---- init and queries ------------------------------------------------------ */
 
-static uint64_t reserve(int prot)
+static uint64_t reserve(int prot, uint64_t bytes)
 {
-	void *p = mmap(NULL, SIM_SPAN_BYTES, prot,
+	void *p = mmap(NULL, bytes, prot,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (p == MAP_FAILED)
 		return 0;
-	madvise(p, SIM_SPAN_BYTES, MADV_NOHUGEPAGE);
-	madvise(p, SIM_SPAN_BYTES, MADV_DONTDUMP);
+	madvise(p, bytes, MADV_NOHUGEPAGE);
+	madvise(p, bytes, MADV_DONTDUMP);
 	return (uint64_t)(uintptr_t)p;
 }
 
+static void give_back(uint64_t p, uint64_t bytes)
+{
+	if (p)
+		munmap((void *)(uintptr_t)p, bytes);
+}
+
+static bool reserve_all(uint64_t bytes)
+{
+	sim.base = reserve(PROT_NONE, bytes);
+	sim.front = reserve(PROT_READ | PROT_WRITE, bytes);
+	sim.planned = reserve(PROT_READ | PROT_WRITE, bytes);
+	sim.span = bytes;
+	if (sim.base && sim.front && sim.planned)
+		return true;
+	give_back(sim.base, bytes);
+	give_back(sim.front, bytes);
+	give_back(sim.planned, bytes);
+	return false;
+}
+
+/* A limit on address space, or valgrind, leaves room for less. */
 CUresult sim_memory_init(void)
 {
-	sim.base = reserve(PROT_NONE);
-	sim.front = reserve(PROT_READ | PROT_WRITE);
-	sim.planned = reserve(PROT_READ | PROT_WRITE);
-	return sim.base && sim.front && sim.planned ? CUDA_SUCCESS
-						    : CUDA_ERROR_OUT_OF_MEMORY;
+	return reserve_all(SIM_SPAN_BYTES) || reserve_all(SIM_SPAN_LEAST)
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 bool sim_device_range(uint64_t ptr, size_t bytes)

@@ -97,7 +97,7 @@ static const char *init(void)
 {
 	int (*add)(const char *, simgpu_kernel, const uint8_t *) =
 		CALL(simgpu_register);
-	CUmodule module;
+	static CUmodule module;
 
 	store = CALL(simgpu_store);
 	for (size_t i = 0; i < KERNELS; i++)
