@@ -15,7 +15,7 @@ import attach_cycles as A
 # what an agent that sleeps keeps
 STUB = ("memfd:moetop-ring", "memfd:moetop-agent", "threads: moetop:")
 # what the stress target opens, closes, loads and starts all the time
-RESTLESS = ("eventpoll", "libresolv", "libanl", "libBrokenLocale",
+RESTLESS = ("eventpoll", "libresolv", "libanl", "libBrokenLocale", "ld.so.cache",
             "threads: stress_", "fds: /proc", "fds: pipe")
 
 

@@ -12,6 +12,8 @@ from tap import check
 
 start = time.monotonic()
 S.idle(check, 50)
+S.short_lived(check, 50)
+S.stopped_often(check, 50)
 S.stress(check, 50)
 S.sim(check, 50)
 S.uvicorn(check, 50)
