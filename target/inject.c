@@ -61,8 +61,8 @@ static enum borrow_end try_each(struct borrow *b, struct search *s,
 	int n;
 
 	s->looked = 0;
-	n = thread_choose(t->pid, t->code, t->n_code, s->choices, CHOICES,
-			  &s->looked);
+	n = thread_choose(t->pid, t->pidfd, t->code, t->n_code, s->choices,
+			  CHOICES, &s->looked);
 	if (n < 0) {
 		probe_denied(r, t->pid, n);
 		return BORROW_FAILED;

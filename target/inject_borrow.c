@@ -150,8 +150,9 @@ static enum borrow_end take(struct lease *l)
 		lease_give_back(l, false);
 		return BORROW_AGAIN;
 	}
+	l->policy = sched_getscheduler(l->stop.tid);
 	l->may_be_urgent = l->b->urgent && !l->b->target->filtered &&
-			   sched_getscheduler(l->stop.tid) == SCHED_OTHER;
+			   (l->policy & ~SCHED_RESET_ON_FORK) == SCHED_OTHER;
 	lease_go_home_calmly(l);
 	inject_moment(MOMENT_FRAME);
 	return BORROW_DONE;

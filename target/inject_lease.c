@@ -90,10 +90,9 @@ static bool has_pending_signal(const struct lease *l)
 	return pending & ~l->sigmask;
 }
 
-static int set_policy(const struct lease *l, int policy)
+static int set_policy(const struct lease *l, int policy, int priority)
 {
-	const struct sched_param p = { .sched_priority =
-					       policy == SCHED_OTHER ? 0 : 1 };
+	const struct sched_param p = { .sched_priority = priority };
 
 	return sched_setscheduler(l->stop.tid, policy, &p) ? -errno : 0;
 }
@@ -101,7 +100,7 @@ static int set_policy(const struct lease *l, int policy)
 /* Only when its way home ends it again. */
 static void hurry(struct lease *l)
 {
-	l->urgent = l->may_be_urgent && !set_policy(l, URGENT_POLICY);
+	l->urgent = l->may_be_urgent && !set_policy(l, URGENT_POLICY, 1);
 	if (l->urgent)
 		inject_moment(MOMENT_URGENT);
 }
@@ -109,7 +108,7 @@ static void hurry(struct lease *l)
 void lease_calm(struct lease *l)
 {
 	if (l->urgent)
-		set_policy(l, SCHED_OTHER);
+		set_policy(l, l->policy, 0);
 	l->urgent = false;
 }
 

@@ -23,6 +23,7 @@ struct lease {
 	struct cpu_saved saved;
 	struct cpu_place home;      /* the frame that restores everything */
 	struct cpu_place place;     /* home, or one that makes calls before */
+	int policy;                 /* its own scheduling policy */
 	bool may_be_urgent, urgent; /* it runs before all ordinary threads */
 	uint64_t sigmask;
 	uint64_t begin_ns;

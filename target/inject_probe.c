@@ -15,10 +15,13 @@
 #include <sys/file.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define TEXT_CHUNK 65536u
 #define GADGET_OVERLAP 16u /* longer than any of them */
+#define LOCK_STEP_NS 5000000
+#define LOCK_STEPS 400 /* 2 s */
 #define TEXT_MAX ((uint64_t)64 << 20)
 
 static const struct {
@@ -431,27 +434,30 @@ int probe_blame(const struct inject_target *t, int err, struct inject_report *r)
 			    (int)t->pid);
 }
 
-/* A lock on a file of /proc/PID: seen by all who see that /proc, and gone with
- * its holder. */
-int probe_lock(struct inject_target *t, struct inject_report *r)
+/*
+ * A lock on the process itself: seen in every namespace, and gone with its
+ * holder.  Before Linux 6.9 all processes share it, hence the patience.
+ */
+int probe_lock(const struct inject_target *t, struct inject_report *r)
 {
-	char path[64];
+	const struct timespec step = { .tv_nsec = LOCK_STEP_NS };
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)t->pid);
-	t->lock = open(path, O_RDONLY | O_CLOEXEC);
-	if (t->lock < 0)
-		return probe_denied(r, t->pid, -errno);
-	if (flock(t->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-		return probe_refuse(r, INJECT_TRACED, "try again",
-				    "another moetop attaches to process %d "
-				    "just now",
-				    (int)t->pid);
+	for (int i = 0; flock(t->pidfd, LOCK_EX | LOCK_NB); i++) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			break; /* it cannot be locked: do without */
+		if (i == LOCK_STEPS)
+			return probe_refuse(r, INJECT_TRACED, "try again",
+					    "another moetop attaches to "
+					    "process %d just now",
+					    (int)t->pid);
+		nanosleep(&step, NULL);
+	}
 	return check_present(t, r);
 }
 
 int probe_open(struct inject_target *t, pid_t pid, struct inject_report *r)
 {
-	struct inject_target n = { .pid = pid, .pidfd = -1, .lock = -1 };
+	struct inject_target n = { .pid = pid, .pidfd = -1 };
 	int err;
 
 	if (pid <= 0)
@@ -482,7 +488,5 @@ void probe_close(struct inject_target *t)
 {
 	if (t->pidfd >= 0)
 		close(t->pidfd);
-	if (t->lock >= 0)
-		close(t->lock);
-	t->pidfd = t->lock = -1;
+	t->pidfd = -1;
 }

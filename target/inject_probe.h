@@ -22,7 +22,6 @@ struct inject_target {
 	unsigned agents; /* libraries of ours that are mapped already */
 	bool filtered;   /* a seccomp filter is in force */
 	bool has_proc;   /* it sees a /proc */
-	int lock;        /* held while we inject; -1 */
 	uid_t uid;
 	gid_t gid;
 };
@@ -51,7 +50,7 @@ void probe_close(struct inject_target *t);
  * Become the one that injects into this process, until probe_close or our death.
  * 0, or the refusal when another does so, or has done so by now.
  */
-int probe_lock(struct inject_target *t, struct inject_report *r);
+int probe_lock(const struct inject_target *t, struct inject_report *r);
 
 /* The process has ended since it was opened. */
 bool probe_has_ended(const struct inject_target *t);

@@ -8,12 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 #define AGAIN_MS_MAX 10000
 
 /* Which argument is the time-out, and how "none" looks. */
-enum timeout { NO_TIMEOUT, TIMEOUT_MS, TIMEOUT_POINTER, ALWAYS_TIMED };
+enum timeout { OF_SOCKET, TIMEOUT_MS, TIMEOUT_POINTER, ALWAYS_TIMED };
 
 struct parked {
 	long call;
@@ -24,8 +27,8 @@ struct parked {
 
 /*
  * 0: even a thread that must find back alone makes the same call again.
- * 1: the kernel keeps the rest of its time.  2: begun again.
- * 3, 4, 5: comes back with EINTR unless we make it again.
+ * 1: the kernel keeps the rest of its time.  2: begun again by the kernel.
+ * 3: begun again by us.  4, 5: comes back with EINTR.
  */
 static const struct parked parked[] = {
 #ifdef SYS_poll
@@ -38,10 +41,10 @@ static const struct parked parked[] = {
 	{ SYS_pselect6, 0, 1, TIMEOUT_POINTER, 4 },
 	{ SYS_nanosleep, 1, 1, ALWAYS_TIMED, 0 },
 	{ SYS_clock_nanosleep, 1, 1, ALWAYS_TIMED, 0 },
-	{ SYS_accept, 2, 2, NO_TIMEOUT, 0 },
-	{ SYS_accept4, 2, 2, NO_TIMEOUT, 0 },
-	{ SYS_recvfrom, 2, 2, NO_TIMEOUT, 0 },
-	{ SYS_recvmsg, 2, 2, NO_TIMEOUT, 0 },
+	{ SYS_accept, 2, 4, OF_SOCKET, 0 },
+	{ SYS_accept4, 2, 4, OF_SOCKET, 0 },
+	{ SYS_recvfrom, 2, 4, OF_SOCKET, 0 },
+	{ SYS_recvmsg, 2, 4, OF_SOCKET, 0 },
 #ifdef SYS_epoll_wait
 	{ SYS_epoll_wait, 3, 4, TIMEOUT_MS, 3 },
 #endif
@@ -70,11 +73,29 @@ int thread_parse_call(const char *text, struct thread_call *out)
 	return 0;
 }
 
-static bool is_endless(const struct parked *p, const struct thread_call *at)
+/* Has the target's socket a time-out for reading?  One that we cannot ask may
+ * have. */
+static bool is_socket_endless(int pidfd, int socket)
+{
+	struct timeval t = { .tv_sec = 1 };
+	socklen_t bytes = sizeof(t);
+	int fd = (int)syscall(SYS_pidfd_getfd, pidfd, socket, 0);
+	bool endless;
+
+	if (fd < 0)
+		return false;
+	endless = !getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, &bytes) &&
+		  !t.tv_sec && !t.tv_usec;
+	close(fd);
+	return endless;
+}
+
+static bool is_endless(const struct parked *p, const struct thread_call *at,
+		       int pidfd)
 {
 	switch (p->timeout) {
-	case NO_TIMEOUT: /* but its socket may have one */
-		break;
+	case OF_SOCKET:
+		return is_socket_endless(pidfd, (int)at->args[p->arg]);
 	case TIMEOUT_MS:
 		return (int32_t)at->args[p->arg] < 0;
 	case TIMEOUT_POINTER:
@@ -85,14 +106,14 @@ static bool is_endless(const struct parked *p, const struct thread_call *at)
 	return false;
 }
 
-int thread_rank(const struct thread_call *at, bool *endless)
+int thread_rank(const struct thread_call *at, int pidfd, bool *endless)
 {
 	for (size_t i = 0; i < sizeof(parked) / sizeof(parked[0]); i++) {
 		const struct parked *p = &parked[i];
 
 		if (p->call != at->call)
 			continue;
-		*endless = is_endless(p, at);
+		*endless = is_endless(p, at, pidfd);
 		return (int)(*endless ? p->rank_endless : p->rank_timed);
 	}
 	return -1;
@@ -154,7 +175,7 @@ static bool is_event_thread(pid_t pid, pid_t tid)
 }
 
 /* The rank of one thread's call; -1 it may not be borrowed. */
-static int judge(pid_t pid, struct thread_choice *c)
+static int judge(pid_t pid, int pidfd, struct thread_choice *c)
 {
 	char text[256], wchan[64];
 	int rank;
@@ -162,7 +183,7 @@ static int judge(pid_t pid, struct thread_choice *c)
 	if (!read_task(pid, c->tid, "syscall", text, sizeof(text)) ||
 	    thread_parse_call(text, &c->at))
 		return -1;
-	rank = thread_rank(&c->at, &c->endless);
+	rank = thread_rank(&c->at, pidfd, &c->endless);
 	if (rank < 0 && c->at.call != SYS_restart_syscall)
 		return -1;
 	if (!read_task(pid, c->tid, "wchan", wchan, sizeof(wchan)))
@@ -192,8 +213,9 @@ static void insert(struct thread_choice *all, unsigned *n, unsigned max,
 	all[at] = *c;
 }
 
-int thread_choose(pid_t pid, const struct thread_code *code, unsigned n,
-		  struct thread_choice *out, unsigned max, unsigned *looked)
+int thread_choose(pid_t pid, int pidfd, const struct thread_code *code,
+		  unsigned n, struct thread_choice *out, unsigned max,
+		  unsigned *looked)
 {
 	const struct dirent *e;
 	unsigned found = 0;
@@ -211,7 +233,7 @@ int thread_choose(pid_t pid, const struct thread_code *code, unsigned n,
 		if (!isdigit((unsigned char)e->d_name[0]))
 			continue;
 		++*looked;
-		rank = judge(pid, &c);
+		rank = judge(pid, pidfd, &c);
 		if (rank < 0 || !is_in(code, n, c.at.pc))
 			continue;
 		c.rank = (unsigned)rank * 4 + (c.tid == pid ? 2 : 0) +

@@ -25,15 +25,16 @@ int thread_parse_call(const char *text, struct thread_call *out);
 struct thread_choice {
 	pid_t tid;
 	struct thread_call at;
-	bool endless;  /* the call has no time-out */
+	bool endless;  /* the call is known to have no time-out */
 	unsigned rank; /* lower is better */
 };
 
 /*
  * May a thread be borrowed out of this call, and how gladly: 0 .. 5, the best
- * first; -1 never.  *endless: it has no time-out.
+ * first; -1 never.  *endless: it is known to have no time-out.  pidfd: of its
+ * process, to ask a socket.
  */
-int thread_rank(const struct thread_call *at, bool *endless);
+int thread_rank(const struct thread_call *at, int pidfd, bool *endless);
 
 /*
  * Of a call whose remaining time is lost: is beginning again, late by at most
@@ -58,7 +59,8 @@ bool thread_wchan_is_parked(const char *wchan);
 struct thread_code {
 	uint64_t start, end;
 };
-int thread_choose(pid_t pid, const struct thread_code *code, unsigned n,
-		  struct thread_choice *out, unsigned max, unsigned *looked);
+int thread_choose(pid_t pid, int pidfd, const struct thread_code *code,
+		  unsigned n, struct thread_choice *out, unsigned max,
+		  unsigned *looked);
 
 #endif
