@@ -53,6 +53,18 @@ static bool sane(const struct decode *d, const struct cupti_kernel *k)
 		d->stride % d->kernel_bytes == 0);
 }
 
+static struct kernel_name *name_of(struct decode *d, const char *pointer)
+{
+	uintptr_t p = (uintptr_t)pointer;
+	struct decode_name *s = &d->seen[(p ^ p >> 8) % DECODE_NAMES];
+
+	if (s->pointer != pointer || s->turn != d->turn)
+		*s = (struct decode_name){ pointer,
+					   kernel_names_get(d->names, pointer),
+					   d->turn };
+	return s->name;
+}
+
 static int take_kernel(struct decode *d, const struct cupti_kernel *k)
 {
 	uint64_t length = k->end - k->start;
@@ -70,7 +82,7 @@ static int take_kernel(struct decode *d, const struct cupti_kernel *k)
 		d->bad_stamps++;
 		return 0;
 	}
-	name = kernel_names_get(d->names, k->name);
+	name = name_of(d, k->name);
 	e = (struct reduce_event){
 		.start = k->start,
 		.graph_node = k->graph_node,
@@ -135,6 +147,7 @@ int decode_buffer(struct decode *d, uint8_t *buffer, size_t valid)
 	void *record = NULL;
 	int err;
 
+	d->turn++;
 	while (!(err = d->cupti->next_record(buffer, valid, &record))) {
 		uint32_t kind;
 

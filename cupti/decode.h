@@ -22,10 +22,19 @@
 #include "cupti/reduce.h"
 
 #define COPIES_MAX 16384u /* device-to-host copies of one window */
+#define DECODE_NAMES 256u /* a power of two */
 
 struct copy_time {
 	uint32_t correlation;
 	uint64_t start, end; /* CUPTI's clock */
+};
+
+/* Names by pointer, for as long as one buffer is read: names that CUPTI has given
+ * up may come back with other text. */
+struct decode_name {
+	const char *pointer;
+	struct kernel_name *name;
+	uint32_t turn; /* of the buffer */
 };
 
 struct decode {
@@ -42,7 +51,9 @@ struct decode {
 	uint64_t bad_stamps; /* of these, dropped for their times */
 	uint64_t no_room;    /* dropped since a table was full */
 	uint64_t cut_bytes;  /* from the last record before nonsense on */
+	uint32_t turn;       /* buffers read */
 	uint32_t stride;     /* bytes from one kernel record to the next, 0 ? */
+	struct decode_name seen[DECODE_NAMES];
 	/* Since decode_begin. */
 	uint32_t copies;
 	struct copy_time copy[COPIES_MAX];

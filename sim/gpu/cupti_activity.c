@@ -172,7 +172,7 @@ CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid_bytes,
 				       void **record)
 {
 	uint8_t *p = buffer;
-	uint32_t kind;
+	uint32_t kind, bytes;
 	size_t left;
 
 	if (!buffer || !record)
@@ -180,9 +180,10 @@ CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid_bytes,
 	if (*record) {
 		p = *record;
 		memcpy(&kind, p, sizeof(kind));
-		if (cupti_played_bytes(kind) == 0)
+		bytes = cupti_played_bytes(kind);
+		if (bytes == 0)
 			return CUPTI_E_INVALID_KIND;
-		p += cupti_played_bytes(kind);
+		p += bytes;
 	}
 	left = valid_bytes - (size_t)(p - buffer);
 	if (p < buffer || left == 0 || left > valid_bytes)
@@ -190,7 +191,8 @@ CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid_bytes,
 	if (left < sizeof(kind))
 		return CUPTI_E_INVALID_KIND;
 	memcpy(&kind, p, sizeof(kind));
-	if (cupti_played_bytes(kind) == 0 || cupti_played_bytes(kind) > left)
+	bytes = cupti_played_bytes(kind);
+	if (bytes == 0 || bytes > left)
 		return CUPTI_E_INVALID_KIND;
 	*record = p;
 	return CUPTI_OK;

@@ -28,63 +28,53 @@ static int toolkit_of_environment(void)
 	return 1000 * major + 10 * minor;
 }
 
-static int played;
+static struct {
+	int toolkit, row;
+	uint32_t kernel_bytes, memcpy_bytes, memset_bytes;
+} played;
 
-static void play(void)
+/* When the library is loaded: records are stepped through by these. */
+__attribute__((constructor)) static void play(void)
 {
-	played = toolkit_of_environment();
-}
-
-static int played_toolkit(void)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, play);
-	return played;
-}
-
-static int row(void)
-{
+	uint32_t more;
 	int r = ABI_RELEASES - 1;
 
-	while (r > 0 && toolkit[r] > played_toolkit())
+	played.toolkit = toolkit_of_environment();
+	more = played.toolkit > toolkit[r] ? NEWER_BYTES : 0;
+	while (r > 0 && toolkit[r] > played.toolkit)
 		r--;
-	return r;
+	played.row = r;
+	played.kernel_bytes = (uint32_t)kernel_sizeof[r] + more;
+	played.memcpy_bytes = (uint32_t)memcpy_sizeof[r] + more;
+	played.memset_bytes = (uint32_t)memset_sizeof[r] + more;
 }
 
 bool cupti_plays(int least)
 {
-	return played_toolkit() >= least;
+	return played.toolkit >= least;
 }
 
 uint32_t cupti_played_version(void)
 {
-	int t = played_toolkit();
+	int t = played.toolkit;
 
-	if (toolkit[row()] == t)
-		return (uint32_t)version[row()];
+	if (toolkit[played.row] == t)
+		return (uint32_t)version[played.row];
 	return (uint32_t)(t / 1000 * 10000 + t % 1000 * 10);
 }
 
 /* ---- records ------------------------------------------------------------------ */
-
-static uint32_t longer(int32_t bytes)
-{
-	bool newer = played_toolkit() > toolkit[ABI_RELEASES - 1];
-
-	return (uint32_t)bytes + (newer ? NEWER_BYTES : 0);
-}
 
 uint32_t cupti_played_bytes(uint32_t kind)
 {
 	switch (kind) {
 	case CUPTI_KIND_KERNEL:
 	case CUPTI_KIND_CONCURRENT_KERNEL:
-		return longer(kernel_sizeof[row()]);
+		return played.kernel_bytes;
 	case CUPTI_KIND_MEMCPY:
-		return longer(memcpy_sizeof[row()]);
+		return played.memcpy_bytes;
 	case CUPTI_KIND_MEMSET:
-		return longer(memset_sizeof[row()]);
+		return played.memset_bytes;
 	default:
 		return 0;
 	}
@@ -110,24 +100,24 @@ CUptiResult cuptiActivityGetStructSize(uint32_t kind, uint32_t of,
 bool cupti_has(int domain, uint32_t cbid)
 {
 	if (domain == CUPTI_DOMAIN_STATE)
-		return NUMBER_domain_state[row()] >= 0;
+		return NUMBER_domain_state[played.row] >= 0;
 	if (domain == CUPTI_DOMAIN_DRIVER &&
 	    cbid == CBID_GRAPH_EXEC_SET_PARAMS_V2)
-		return NUMBER_exec_set_params_v2[row()] >= 0;
+		return NUMBER_exec_set_params_v2[played.row] >= 0;
 	if (domain == CUPTI_DOMAIN_DRIVER && cbid == CBID_GRAPH_EXEC_UPDATE_V2)
-		return NUMBER_exec_update_v2[row()] >= 0;
+		return NUMBER_exec_update_v2[played.row] >= 0;
 	if (domain == CUPTI_DOMAIN_RUNTIME && cbid == CBID_RT_LAUNCH_KERNEL_13)
-		return NUMBER_rt_launch_kernel_13[row()] >= 0;
+		return NUMBER_rt_launch_kernel_13[played.row] >= 0;
 	if (domain == CUPTI_DOMAIN_RUNTIME &&
 	    cbid == CBID_RT_LAUNCH_KERNEL_13_PTSZ)
-		return NUMBER_rt_launch_kernel_13_ptsz[row()] >= 0;
+		return NUMBER_rt_launch_kernel_13_ptsz[played.row] >= 0;
 	return true;
 }
 
 bool cupti_has_attribute(int attr)
 {
 	return attr != CUPTI_ATTR_PER_THREAD_BUFFER ||
-	       NUMBER_attr_per_thread_buffer[row()] >= 0;
+	       NUMBER_attr_per_thread_buffer[played.row] >= 0;
 }
 
 bool cupti_has_v2(void)

@@ -100,6 +100,22 @@ static void zero_and_inverted_times_are_dropped_and_counted(void **state)
 	assert_int_equal(reduce_events(d->reduce), 1);
 }
 
+static void a_name_is_read_anew_in_every_buffer(void **state)
+{
+	struct decode *d = *state;
+	struct cupti_kernel k = good();
+	char text[] = "fused_moe_kernel";
+
+	k.name = text;
+	add(&k, sizeof(k));
+	add(&k, sizeof(k));
+	assert_int_equal(decode_buffer(d, buffer.bytes, buffer.used), 0);
+	assert_int_equal(kernel_names_count(d->names), 1);
+	memcpy(text, "another", 8); /* the module was loaded again */
+	assert_int_equal(decode_buffer(d, buffer.bytes, buffer.used), 0);
+	assert_int_equal(kernel_names_count(d->names), 2);
+}
+
 static void expect_bad_layout(struct decode *d, const struct cupti_kernel *k)
 {
 	buffer.used = 0;
@@ -307,6 +323,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 		T(good_records_are_taken),
+		T(a_name_is_read_anew_in_every_buffer),
 		T(zero_and_inverted_times_are_dropped_and_counted),
 		T(first_record_of_another_layout_is_found_out),
 		T(a_known_release_may_begin_with_bad_times),
