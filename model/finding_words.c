@@ -53,7 +53,7 @@ static void say_near(const struct finding *n, char *text, size_t bytes)
 			 merge, exit_of(n));
 	else
 		snprintf(text, bytes,
-			 "Far from the exit (B = %.0f): spread the load for "
+			 "Shared from B = %.0f on: add load, or spread it for "
 			 "speed.",
 			 exit_of(n));
 }

@@ -4,6 +4,10 @@
 #include <math.h>
 
 #define MERGE_MIN 2.0
+/* Of the exit: near enough to it. */
+#define MERGE_REACHED 0.9
+/* No kernels reach this share of the peak for long: the counters see others. */
+#define MBU_CREDIBLE_MAX 0.95
 /* Fewer tokens per request are requests that came and went. */
 #define SPECULATION_TOKENS_MIN 1.5
 
@@ -44,7 +48,7 @@ static void gather_merge(const struct snapshot *out, struct finding_facts *a)
 
 		if (w->kind != WHAT_IF_MERGE || w->limit == WHATIF_MEMORY ||
 		    !(w->amount >= MERGE_MIN) ||
-		    !(w->tokens_per_step.v >= a->exit_tokens) ||
+		    !(w->tokens_per_step.v >= MERGE_REACHED * a->exit_tokens) ||
 		    !value_known(w->cost_ratio) || !(w->cost_ratio.v < 1) ||
 		    w->amount > fmin(a->merge, INFINITY))
 			continue;
@@ -112,7 +116,8 @@ static void gather_kernels(const struct evidence *e, const struct figures *f,
 	if (!measured)
 		return;
 	a->rows_per_active = now(out, METRIC_ROWS_PER_ACTIVE);
-	a->reads_per_expert = reads_per_expert(f, out);
+	if (now(out, METRIC_MBU) < MBU_CREDIBLE_MAX)
+		a->reads_per_expert = reads_per_expert(f, out);
 }
 
 static void gather_balance(const struct model *m, const struct evidence *e,

@@ -4,6 +4,7 @@
 The numbers are worked out here once more, from the model's shape in the
 answer and the GPU's data sheet.
 """
+import csv
 import glob
 import json
 import math
@@ -291,6 +292,69 @@ def plots():
           far)
 
 
+# Models of the tables, and how their weights are stored there.
+TABLES = {
+    "Mixtral-8x7B": ("mistralai--Mixtral-8x7B-v0.1", "bf16"),
+    "Qwen3-30B-A3B": ("Qwen--Qwen3-30B-A3B", "fp8"),
+    "Qwen3-235B-A22B": ("Qwen--Qwen3-235B-A22B", "fp8"),
+    "DeepSeek-V3": ("deepseek-ai--DeepSeek-V3", "config"),
+    "gpt-oss-120b": ("openai--gpt-oss-120b", "config"),
+    "gpt-oss-20b": ("openai--gpt-oss-20b", "config"),
+    "Kimi-K2": ("rtp--kimi_k2_fake", "config"),
+    "Qwen3.5-397B-A17B": ("Qwen--Qwen3.5-397B-A17B", "fp8"),
+    "Qwen3-Next-80B-A3B": ("Qwen--Qwen3-Next-80B-A3B-Thinking", "fp8"),
+    "Llama-4-Scout": ("meta-llama--Llama-4-Scout-17B-16E-Instruct", "bf16"),
+    "Llama-4-Maverick": ("meta-llama--Llama-4-Maverick-17B-128E-Instruct",
+                         "fp8"),
+}
+
+
+def rows_of(name):
+    with open(os.path.join(ROOT, "tests", "data", name)) as f:
+        return list(csv.DictReader(f))
+
+
+def as_printed(text, value):
+    """Six digits, rounded."""
+    return abs(float(text) - value) <= 5.001e-6 * 10 ** math.floor(
+        math.log10(abs(value)) if value else 0) + 1e-14
+
+
+def published_tables():
+    """What depends on routing alone to the printed digits; bytes, which
+    count every weight of the config, within a few percent."""
+    rows, bounds = rows_of("valley_tables.csv"), rows_of("boundaries.csv")
+    bad, n = [], 0
+    for name, (config, dtype) in TABLES.items():
+        mine = [r for r in rows if r["model"] == name]
+        a = answer("--model", os.path.join(CONFIGS, config + "_config.json"),
+                   "--gpu", "H100", "--ctx", "0", "--dtype", dtype, "--batch",
+                   ",".join(r["B"] for r in mine))
+        for r, p in zip(mine, a["points"]):
+            n += 1
+            for column, value in (
+                    ("U", "active_experts"), ("coverage", "coverage_ratio"),
+                    ("single_row_share", "single_row_ratio"),
+                    ("fragmentation", "fragmentation_ratio"),
+                    ("V", "valley_index")):
+                if not as_printed(r[column], p[value]):
+                    bad.append((name, r["B"], column, r[column], p[value]))
+            for column, value, part in (
+                    ("routed_GB_step", p["routed_bytes_per_step"] / 1e9, .002),
+                    ("MB_per_token_total_ctx0", p["bytes_per_token"] / 1e6,
+                     .07)):
+                if not near(float(r[column]), value, part):
+                    bad.append((name, r["B"], column, r[column], value))
+        b = next(r for r in bounds if r["model"] == name)
+        for column, value in (("B_floor", "floor_batch"),
+                              ("B_s1_090", "enter_batch"),
+                              ("B_s1_010", "exit_batch")):
+            if not as_printed(b[column], a["valley"][value]):
+                bad.append((name, column, b[column], a["valley"][value]))
+    check(f"the published tables of {len(TABLES)} models, {n} rows",
+          not bad and n == 242, bad)
+
+
 def every_config():
     bad = []
     for path in sorted(glob.glob(os.path.join(CONFIGS, "*config*.json"))):
@@ -363,6 +427,7 @@ table()
 popularity()
 comparison()
 plots()
+published_tables()
 every_config()
 refusals()
 outside()

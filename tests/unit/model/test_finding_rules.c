@@ -99,8 +99,8 @@ static void near_side_merges_only_past_the_exit(void **state)
 	assert_true(evidence(n, "single_row_ratio") == 0.59);
 	assert_true(evidence(n, "exit_tokens_per_step") == 140);
 	assert_true(isnan(evidence(n, "merge_servers")));
-	assert_string_equal(says(n), "Far from the exit (B = 140): spread the "
-				     "load for speed.");
+	assert_string_equal(says(n), "Shared from B = 140 on: add load, or "
+				     "spread it for speed.");
 	a.merge = 4;
 	a.merge_cost_ratio = 0.4;
 	n = find(&a, "valley_near");

@@ -371,6 +371,7 @@ static void test_experts_read_once_per_row(void **state)
 	double rest = 2.44e9, row = 48 * 9437184.0;
 
 	(void)state;
+	f->in.gpus = 2;
 	give_requests(16, 0);
 	give_agent(100);
 	give_window(16, 80, 50);
@@ -382,6 +383,11 @@ static void test_experts_read_once_per_row(void **state)
 	give_window(16, 80, 50);
 	f->window.end_ns += 1;
 	f->in.dram_read = 100 * (rest + 80 * row);
+	update();
+	assert_false(found("per_row_reads"));
+	give_window(16, 80, 50); /* more than any kernel: someone else's */
+	f->window.end_ns += 2;
+	f->in.dram_read = 9.6e12;
 	update();
 	assert_false(found("per_row_reads"));
 }
