@@ -22,10 +22,9 @@ struct words {
 	char what[96], fix[160];
 };
 
-__attribute__((format(printf, 2, 0))) static void
-set_words(struct words *w, const char *what, const char *fix, int pid)
+static void set_words(struct words *w, const char *what, const char *fix)
 {
-	snprintf(w->what, sizeof(w->what), what, pid);
+	snprintf(w->what, sizeof(w->what), "%s", what);
 	snprintf(w->fix, sizeof(w->fix), "%s", fix);
 }
 
@@ -33,25 +32,21 @@ static void explain_error(const struct agents_without *r, struct words *w)
 {
 	switch (r->error) {
 	case -EBUSY:
+		set_words(w, "another moetop reads the agent",
+			  "look at its screen or its --listen port, or end it");
 		if (r->reader)
-			set_words(w, "another moetop (pid %d) reads the agent",
-				  "look at its screen or its --listen port, or "
-				  "end it",
-				  (int)r->reader);
-		else
-			set_words(w, "another moetop reads the agent",
-				  "look at its screen or its --listen port, or "
-				  "end it",
-				  0);
+			snprintf(w->what, sizeof(w->what),
+				 "another moetop (pid %d) reads the agent",
+				 (int)r->reader);
 		break;
 	case -EPROTONOSUPPORT:
 	case -EPROTO:
 		set_words(w, "the agent in the server is of another version",
-			  "restart the server with: moetop run -- CMD", 0);
+			  "restart the server with: moetop run -- CMD");
 		break;
 	default:
 		set_words(w, "the agent's ring cannot be opened",
-			  "run as root, or as the user of the server", 0);
+			  "run as root, or as the user of the server");
 	}
 }
 
@@ -70,11 +65,11 @@ static bool explain_attach(const struct source *s, pid_t pid, struct words *w,
 	if (a.state == ATTACH_NONE)
 		return false;
 	if (a.state == ATTACH_DONE) {
-		set_words(w, "the agent is starting", "", 0);
+		set_words(w, "the agent is starting", "");
 	} else if (!a.tries) {
-		set_words(w, "the agent is being loaded", "", 0);
+		set_words(w, "the agent is being loaded", "");
 	} else {
-		set_words(w, "%d gets no agent", a.report.fix, (int)pid);
+		set_words(w, "the agent could not be loaded", a.report.fix);
 		if (a.report.why[0])
 			snprintf(w->what, sizeof(w->what), "%.95s",
 				 a.report.why);
@@ -90,21 +85,20 @@ static void explain_nothing(const struct source *s, struct words *w)
 	if (t->denied)
 		set_words(w,
 			  "the server's descriptors are hidden, an agent too",
-			  "run as root, or as the user of the server", 0);
+			  "run as root, or as the user of the server");
 	else if (s->attach_fix[0])
 		set_words(w, "no agent in the server, and none to load",
-			  s->attach_fix, 0);
+			  s->attach_fix);
 	else if (!s->context->inject)
 		set_words(w, "no agent in the server",
 			  "leave out --no-inject, or start it with: moetop run "
-			  "-- CMD",
-			  0);
+			  "-- CMD");
 	else if (!t->n_ranks)
 		set_words(w, "no process of the server uses CUDA yet",
-			  "wait until it has started, or give another pid", 0);
+			  "wait until it has started, or give another pid");
 	else
 		set_words(w, "no process of the server has a GPU open yet",
-			  "wait until it has started, or give another pid", 0);
+			  "wait until it has started, or give another pid");
 }
 
 static void explain(const struct source *s, struct words *w)

@@ -185,18 +185,23 @@ static int read_whole(int fd, struct board **out)
 
 int attach_new(struct attach **out, const char *agent_path, attach_fn *fn)
 {
-	struct attach *a = calloc(1, sizeof(*a));
 	int fd = open(agent_path, O_RDONLY | O_CLOEXEC);
-	int err = !a ? -ENOMEM : fd < 0 ? -errno : read_whole(fd, &a->board);
+	struct board *b = NULL;
+	struct attach *a;
+	int err = fd < 0 ? -errno : read_whole(fd, &b);
 
 	if (fd >= 0)
 		close(fd);
-	if (err) {
-		free(a);
-		return err;
+	if (!b)
+		return err ? err : -EIO;
+	a = calloc(1, sizeof(*a));
+	if (!a) {
+		free(b);
+		return -ENOMEM;
 	}
-	pthread_mutex_init(&a->board->lock, NULL);
-	a->board->fn = fn;
+	pthread_mutex_init(&b->lock, NULL);
+	b->fn = fn;
+	a->board = b;
 	*out = a;
 	return 0;
 }

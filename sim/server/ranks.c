@@ -284,7 +284,7 @@ static int finish(struct ranks *r, unsigned i, const struct sched_step *step,
 
 static int step_all(struct ranks *r, const struct sched_step *step)
 {
-	bool sent[RANKS_MAX];
+	bool sent[RANKS_MAX] = { false };
 	int err = 0;
 
 	for (unsigned i = 0; !err && i < r->o.n; i++)
