@@ -3,8 +3,11 @@
 
 Layer times and steps must agree with the server's truth whatever the release,
 also one that is newer than the agent; records of a layout that no release has
-must be found out before any number is made of them.
+must be found out before any number is made of them.  And beside every real
+libcupti that is here (make deps, make abi-check), without a driver, it must say
+so and touch nothing: some of them crash at any call then.
 """
+import glob
 import os
 import sys
 from importlib.machinery import SourceFileLoader
@@ -13,6 +16,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 T = SourceFileLoader("agent_truth",
                      os.path.join(HERE, "agent_truth.t")).load_module()
+LIFE = SourceFileLoader("agent_life",
+                        os.path.join(HERE, "agent_life.t")).load_module()
 L, R, check = T.L, T.R, T.check
 
 # toolkit, its driver if that is another, cuptiGetVersion
@@ -77,11 +82,30 @@ def check_strange():
           f"{name}: give no number")
 
 
+def check_real():
+    play("13.0")
+    paths = [p for folder in ("abi/*/lib", "cupti/lib")
+             for p in sorted(glob.glob(f"{L.O}/{folder}/libcupti.so.1[0-9]*"))]
+    name = "real CUPTI without a driver"
+    if not paths or os.path.exists("/dev/nvidia0"):
+        check(True, f"{name} # SKIP " +
+              ("this machine has a GPU" if paths else "there is none here"))
+        return
+    LIFE.check = check
+    for path in paths:
+        with LIFE.Host(path) as host:
+            LIFE.expect_disabled(path[len(L.O) + 1:], host, "no_driver")
+        check(host.process.returncode == 0,
+              f"{path[len(L.O) + 1:]}: the process goes on and ends well",
+              host.process.returncode)
+
+
 def main():
     for release in RELEASES:
         check_release(*release)
     check_no_clones()
     check_strange()
+    check_real()
     T.tap.end()
 
 
