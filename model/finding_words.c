@@ -53,7 +53,7 @@ static void say_near(const struct finding *n, char *text, size_t bytes)
 			 merge, exit_of(n));
 	else
 		snprintf(text, bytes,
-			 "Shared from B = %.0f on: add load, or spread it for "
+			 "Shared from B = %.0f on: add load, or spread for "
 			 "speed.",
 			 exit_of(n));
 }

@@ -30,7 +30,7 @@
  * the cost per token that could be saved, a limit rather than a promise.
  *
  * The verdict is three lines for the first screen, "" where there is nothing to
- * say.  At 80 columns each fits two rows of 76, a finding one of 74, or of 62
+ * say.  At 80 columns each fits two rows of 76, a finding one of 74, or of 60
  * with a gain beside it.
  *
  * Sources: the rules are those of the research notes on the batch valley; EPLB
@@ -43,7 +43,7 @@
 #include "model/state.h"
 
 #define FINDING_COLUMNS 74u      /* of a sentence */
-#define FINDING_GAIN_COLUMNS 62u /* beside a gain */
+#define FINDING_GAIN_COLUMNS 60u /* beside a gain */
 #define VERDICT_COLUMNS 76u      /* of a row of the verdict */
 #define VERDICT_ROWS 2u          /* of each of its lines */
 
