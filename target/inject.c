@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@
 #define CHOICES 16
 #define SEARCH_NS 1000000000ull
 #define SEARCH_STEP_NS 1000000
+#define URGENT_NICE (-20) /* a thread of the target waits for us */
 
 struct job {
 	struct borrow b;
@@ -117,13 +119,16 @@ static int has_ring(pid_t pid)
  */
 static void *trace(void *cls)
 {
-	const struct sched_param p = { .sched_priority = 1 };
+	const struct sched_param real_time = { .sched_priority = 1 };
+	const struct sched_param ordinary = { .sched_priority = 0 };
 	struct job *j = cls;
 
 	prctl(PR_SET_TIMERSLACK, 1);
-	/* a thread of the target waits for us */
-	j->b.urgent =
-		!sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &p);
+	/* May we?  Only for the thread of the target: two real-time threads that
+	 * wake each other are moved from one processor to the other. */
+	j->b.urgent = !sched_setscheduler(0, SCHED_RR, &real_time) &&
+		      !sched_setscheduler(0, SCHED_OTHER, &ordinary);
+	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), URGENT_NICE);
 	j->err = borrow(&j->b, j->r);
 	return NULL;
 }
