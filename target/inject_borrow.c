@@ -146,14 +146,13 @@ static enum borrow_end take(struct lease *l)
 		if (end != BORROW_DONE)
 			return end;
 	}
-	if (!lease_lay_frame(l)) {
-		lease_give_back(l, false);
-		return BORROW_AGAIN;
-	}
 	l->policy = sched_getscheduler(l->stop.tid);
 	l->may_be_urgent = l->b->urgent && !l->b->target->filtered &&
 			   (l->policy & ~SCHED_RESET_ON_FORK) == SCHED_OTHER;
-	lease_go_home_calmly(l);
+	if (!lease_lay_frames(l)) {
+		lease_give_back(l, false);
+		return BORROW_AGAIN;
+	}
 	inject_moment(MOMENT_FRAME);
 	return BORROW_DONE;
 }
@@ -310,7 +309,7 @@ static enum borrow_end start_thread(struct lease *l)
 	int err;
 
 	/* the new thread closes and unmaps */
-	lease_go_home_calmly(l);
+	l->place = l->calm;
 	cpu_enter(&l->saved, &l->place, &b->target->gadgets,
 		  l->code + b->boot->enter, args, &regs);
 	err = cpu_set_regs(l->stop.tid, &regs);

@@ -164,7 +164,7 @@ static enum cpu_resume resume_alone(const struct lease *l)
 	return CPU_RESUME_AGAIN;
 }
 
-bool lease_lay_frame(struct lease *l)
+static bool lay_frame(struct lease *l)
 {
 	const struct inject_target *t = l->b->target;
 	struct cpu_regs wake = l->saved.regs;
@@ -174,7 +174,6 @@ bool lease_lay_frame(struct lease *l)
 	if (cpu_build_frame(&l->saved, &wake, l->sigmask, &t->gadgets, frame,
 			    &l->home))
 		return false;
-	l->place = l->home;
 	memset(l->frame, 0, LEASE_NAME_BYTES);
 	snprintf((char *)l->frame, LEASE_NAME_BYTES, "%s", BOOT_NAME);
 	return write_target(l, l->home.address - LEASE_NAME_BYTES, l->frame,
@@ -194,18 +193,20 @@ void lease_undo_by(struct lease *l, long number, const uint64_t args[6])
 		l->place = place;
 }
 
-void lease_go_home_calmly(struct lease *l)
+bool lease_lay_frames(struct lease *l)
 {
-	const struct sched_param *none =
-		(const void *)(uintptr_t)(l->home.address - LEASE_NAME_BYTES +
-					  ZEROES_AT);
+	uint64_t args[6] = { 0, SCHED_OTHER | SCHED_RESET_ON_FORK };
 
+	if (!lay_frame(l))
+		return false;
+	args[2] = l->home.address - LEASE_NAME_BYTES + ZEROES_AT;
 	l->place = l->home;
 	if (l->may_be_urgent)
-		lease_undo_by(l, SYS_sched_setscheduler,
-			      (const uint64_t[6]){
-				      0, SCHED_OTHER | SCHED_RESET_ON_FORK,
-				      (uint64_t)(uintptr_t)none });
+		lease_undo_by(l, SYS_sched_setscheduler, args);
+	/* no urgency where there was no room for its end */
+	l->may_be_urgent &= l->place.sp != l->home.sp;
+	l->calm = l->place;
+	return true;
 }
 
 /* ---- system calls of the borrowed thread -------------------------------------- */
@@ -264,7 +265,7 @@ void lease_tidy(struct lease *l)
 	if (b->fd_there < 0 ||
 	    !stop_settle(&l->stop, lease_until(l, LEASE_CALL_WAIT_NS)))
 		return;
-	lease_go_home_calmly(l);
+	l->place = l->calm;
 	if (control[0])
 		lease_call(l, SYS_munmap, control, none);
 	if (l->code)

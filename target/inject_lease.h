@@ -22,7 +22,8 @@ struct lease {
 	struct stopped stop;
 	struct cpu_saved saved;
 	struct cpu_place home;      /* the frame that restores everything */
-	struct cpu_place place;     /* home, or one that makes calls before */
+	struct cpu_place calm;      /* home, by way of an end to the urgency */
+	struct cpu_place place;     /* one of both, or more calls before */
 	int policy;                 /* its own scheduling policy */
 	bool may_be_urgent, urgent; /* it runs before all ordinary threads */
 	uint64_t sigmask;
@@ -43,22 +44,18 @@ uint64_t lease_page_bytes(void);
 uint64_t lease_control_offset(const struct borrow *b);
 
 /*
- * Write the frame, and above it nothing: l->saved and l->sigmask are what it
- * restores.  false: there is no room on the stack.
+ * Write the way home: l->saved and l->sigmask are what it restores, and it ends
+ * the urgency if l->may_be_urgent.  A thread whose tracer has died keeps
+ * SCHED_RESET_ON_FORK: it may not drop that by itself.  false: there is no room
+ * on the stack.
  */
-bool lease_lay_frame(struct lease *l);
+bool lease_lay_frames(struct lease *l);
 
 /*
  * From now on the way home leads through one more system call.  Without the
  * room for it the way stays as it was.
  */
 void lease_undo_by(struct lease *l, long number, const uint64_t args[6]);
-
-/*
- * The shortest way home, which ends the urgency as well.  A thread whose tracer
- * has died keeps SCHED_RESET_ON_FORK: it may not drop that by itself.
- */
-void lease_go_home_calmly(struct lease *l);
 
 /* An end to the urgency, if there is any, from here. */
 void lease_calm(struct lease *l);

@@ -187,6 +187,14 @@ static int check_status(struct inject_target *t, struct inject_report *r)
 	return 0;
 }
 
+/* They are the children of kthreadd, which is process 2. */
+static bool is_kernel_thread(pid_t pid)
+{
+	struct proc_stat s;
+
+	return pid == 2 || (!proc_stat_read(pid, &s) && s.ppid == 2);
+}
+
 static int check_machine(const struct inject_target *t, struct inject_report *r)
 {
 	Elf64_Ehdr e = { 0 };
@@ -197,9 +205,11 @@ static int check_machine(const struct inject_target *t, struct inject_report *r)
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)t->pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	err = -errno;
+	if (fd < 0 && err == -ENOENT && !is_kernel_thread(t->pid))
+		err = -ESRCH;
 	if (fd < 0 && err == -ENOENT)
 		return probe_refuse(r, INJECT_STATIC, NULL,
-				    "%d is a kernel thread, or has ended",
+				    "%d is a thread of the kernel",
 				    (int)t->pid);
 	if (fd < 0)
 		return probe_denied(r, t->pid, err);
