@@ -204,9 +204,18 @@ static void add_dense(struct arch *a, const struct quant *q, enum part p,
 	a->dense_bytes += quant_bytes(q, p, params, params / a->hidden);
 }
 
-static bool residual_ffn(const struct config *c)
+/* Total width of dense FFNs beside the experts of a layer: LongCat, Gemma 4,
+ * Grok 2; Arctic has one as wide as the model. */
+static double width_beside(struct config *c, const struct layers *ls,
+			   const struct arch *a)
 {
-	return config_flag(c, "residual_moe use_residual", false);
+	if (config_flag(c, "parallel_attn_mlp_res", false))
+		return a->hidden;
+	if (config_get(c, "zero_expert_num"))
+		return 2.0 * dense_width(c);
+	if (ls->dense_beside || config_flag(c, "residual_moe", false))
+		return dense_width(c);
+	return 0;
 }
 
 static void read_dense(struct config *c, const struct layers *ls,
@@ -216,19 +225,15 @@ static void read_dense(struct config *c, const struct layers *ls,
 	double h = a->hidden, moe = ls->ffns[FFN_MOE];
 	double shared = shared_width(c, a->expert_inter, &a->shared_experts);
 	double dense_layers = ls->ffns[FFN_DENSE];
-	/* LongCat, Gemma 4, Grok 2, Arctic: a dense FFN beside the experts. */
-	double beside = config_get(c, "zero_expert_num") ? 2
-			: ls->dense_beside               ? 1
-			: residual_ffn(c)                ? 1
-							 : 0;
 
 	if (!a->experts)
 		a->shared_experts = 0, shared = 0;
 	add_dense(a, q, PART_ATTENTION, attention_params(ls, at));
 	add_dense(a, q, PART_SHARED, moe * a->expert_matrices * h * shared);
-	add_dense(a, q, PART_FFN,
-		  (dense_layers + moe * beside) * a->expert_matrices * h *
-			  dense_width(c));
+	add_dense(
+		a, q, PART_FFN,
+		(dense_layers * dense_width(c) + moe * width_beside(c, ls, a)) *
+			a->expert_matrices * h);
 	add_dense(a, q, PART_ROUTER, moe * a->experts * h);
 	if (a->expert_in != a->hidden) /* down to the latent width and back */
 		add_dense(a, q, PART_SHARED, moe * 2 * h * a->expert_in);

@@ -238,6 +238,13 @@ static const struct family forms[] = {
 	  "'num_attention_heads':32,'num_key_value_heads':32,"
 	  "'vocab_size':152064}",
 	  128, 6, 62, 61, 2, 3.0 * 4096 * 1408, 62 * 2 * 32 * 128 * 2 },
+	{ "{'model_type':'arctic','hidden_size':7168,"
+	  "'num_local_experts':128,'num_experts_per_tok':2,"
+	  "'intermediate_size':4864,'moe_layer_frequency':1,"
+	  "'parallel_attn_mlp_res':true,'use_residual':true,"
+	  "'num_hidden_layers':35,'num_attention_heads':56,"
+	  "'num_key_value_heads':8,'vocab_size':32000}",
+	  128, 2, 35, 35, 0, 3.0 * 7168 * 4864, 35 * 2 * 8 * 128 * 2 },
 	/* what the family takes for granted */
 	{ "{'model_type':'mixtral'}", 8, 2, 32, 32, 0, 3.0 * 4096 * 14336,
 	  32 * 2 * 8 * 128 * 2 },
@@ -287,6 +294,52 @@ static void test_rarer_forms(void **state)
 		assert_true(as_published(&forms[i]));
 }
 
+/* All weights, with input embeddings, are what was published. */
+static void test_published_totals(void **state)
+{
+	static const struct {
+		const char *type; /* whose config stands above */
+		double embedding, total;
+	} models[] = {
+		{ "'dbrx'", 100352.0 * 6144, 132e9 },
+		{ "'jamba'", 65536.0 * 4096, 52e9 },
+		{ "'ernie4_5_moe'", 0, 21.8e9 },
+		{ "'olmoe'", 50304.0 * 2048, 6.9e9 },
+		{ "'longcat_flash'", 131072.0 * 6144, 560e9 },
+		{ "'aria'", 100352.0 * 2560, 24.9e9 },
+		{ "'git'", 131072.0 * 8192, 270e9 },
+		{ "'pangu_ultra_moe'", 153600.0 * 7680, 718e9 },
+		{ "'moe_layer_frequency':1", 32000.0 * 7168, 480e9 },
+		{ "'dots1'", 152064.0 * 4096, 142e9 },
+		{ "'num_experts':128,'num_experts_per_tok':4", 131072.0 * 7168,
+		  675e9 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+		const char *json = NULL;
+		struct arch a;
+		double n;
+
+		for (size_t j = 0; j < sizeof(families) / sizeof(families[0]);
+		     j++)
+			if (strstr(families[j].json, models[i].type))
+				json = families[j].json;
+		for (size_t j = 0; j < sizeof(forms) / sizeof(forms[0]); j++)
+			if (strstr(forms[j].json, models[i].type))
+				json = forms[j].json;
+		assert_non_null(json);
+		assert_int_equal(parse_quoted(json, &a), 0);
+		n = a.moe_layers * a.experts * a.expert_params +
+		    a.dense_params + models[i].embedding;
+		if (fabs(n / models[i].total - 1) < 0.04)
+			continue;
+		print_error("%s: %.4g weights, not %.4g\n", models[i].type, n,
+			    models[i].total);
+		fail();
+	}
+}
+
 /* ---- the parts that every step reads ---------------------------------- */
 
 /* Parameters per the reference arithmetic: attention, dense FFN, shared experts
@@ -334,6 +387,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_families),
 		cmocka_unit_test(test_rarer_forms),
+		cmocka_unit_test(test_published_totals),
 		cmocka_unit_test(test_dense_parameters),
 	};
 
