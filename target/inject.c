@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -162,7 +163,6 @@ static int run(struct job *j, const struct inject_image *image)
 	j->b.image = image;
 	j->b.boot = &boot;
 	j->b.fd = -1;
-	j->b.deadline_ns = stop_now_ns() + INJECT_LIMIT_NS;
 	err = trace_in_thread(j);
 	if (!err)
 		err = load_library(&j->b, j->r);
@@ -188,10 +188,16 @@ int inject(pid_t pid, const struct inject_image *image, struct inject_report *r)
 	if (err)
 		return err;
 	j.b.target = &t;
+	j.b.deadline_ns = stop_now_ns() + INJECT_LIMIT_NS;
 	err = probe_lock(&t, r);
 	if (!err)
 		err = run(&j, image);
 	err = probe_blame(&t, err, r);
+	if (!err && t.audited)
+		snprintf(r->why, sizeof(r->why),
+			 "LD_AUDIT is set in process %d: its auditor sees the "
+			 "agent being loaded",
+			 (int)pid);
 	probe_close(&t);
 	return err;
 }

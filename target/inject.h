@@ -54,7 +54,8 @@ struct inject_report {
 	unsigned stops;    /* ptrace stops */
 	uint64_t pause_ns; /* the borrowed thread did not do its own work */
 	uint64_t load_ns;  /* dlopen and InitializeInjection */
-	char why[160];     /* one line for people, "" when all is well */
+	char why[160];     /* one line for people, "" when all is well; with
+			      INJECT_OK something to know */
 	char fix[160];     /* what to do, "" nothing */
 };
 

@@ -157,15 +157,33 @@ static enum borrow_end take(struct lease *l)
 	return BORROW_DONE;
 }
 
-static enum borrow_end fail(struct lease *l, enum inject_refusal refusal,
-			    const char *what, int64_t err)
+/* What an error of one of the calls that we have made means. */
+static int blame(struct lease *l, const char *what, int err)
+{
+	int pid = (int)l->b->target->pid;
+
+	if (err == -EPROTO || err == -ESRCH)
+		return probe_refuse(l->r, INJECT_TIMEOUT, "try again",
+				    "a thread of process %d did not come "
+				    "through its call (%s)",
+				    pid, what);
+	if (err == -EMFILE || err == -ENFILE || err == -ENOMEM)
+		return probe_refuse(
+			l->r, INJECT_LOAD, "raise the limits of the server",
+			"%s in process %d: %s", what, pid, strerror(-err));
+	return probe_refuse(l->r, INJECT_DENIED,
+			    "look for an SELinux or AppArmor denial in the "
+			    "kernel log",
+			    "%s in process %d: %s", what, pid, strerror(-err));
+}
+
+static enum borrow_end fail(struct lease *l, const char *what, int64_t err)
 {
 	lease_tidy(l);
 	lease_retreat(l);
 	if (l->stop.at == STOP_GONE)
 		return BORROW_AGAIN;
-	probe_refuse(l->r, refusal, NULL, "%s in process %d: %s", what,
-		     (int)l->b->target->pid, strerror((int)-err));
+	blame(l, what, (int)err);
 	return BORROW_FAILED;
 }
 
@@ -211,12 +229,12 @@ static enum borrow_end make_memfd(struct lease *l)
 	int err;
 
 	if (fd < 0)
-		return fail(l, INJECT_SECCOMP, "memfd_create", fd);
+		return fail(l, "memfd_create", fd);
 	l->b->fd_there = (int)fd;
 	lease_undo_by(l, SYS_close, (const uint64_t[6]){ (uint64_t)fd });
 	err = fill_memfd(l);
 	inject_moment(MOMENT_MEMFD_FILLED);
-	return err ? fail(l, INJECT_DENIED, "its memfd", err) : BORROW_DONE;
+	return err ? fail(l, "its memfd", err) : BORROW_DONE;
 }
 
 static enum borrow_end map_code(struct lease *l)
@@ -232,7 +250,7 @@ static enum borrow_end map_code(struct lease *l)
 	int64_t code = lease_call(l, SYS_mmap, args, moments);
 
 	if (code < 0 && code > -4096)
-		return fail(l, INJECT_DENIED, "mapping the boot code", code);
+		return fail(l, "mapping the boot code", code);
 	l->code = b->control->code = (uint64_t)code;
 	return BORROW_DONE;
 }
@@ -314,7 +332,7 @@ static enum borrow_end start_thread(struct lease *l)
 		  l->code + b->boot->enter, args, &regs);
 	err = cpu_set_regs(l->stop.tid, &regs);
 	if (err)
-		return fail(l, INJECT_DENIED, "the boot code", err);
+		return fail(l, "the boot code", err);
 	inject_moment(MOMENT_BOOT_SET);
 	stop_go(&l->stop, false, 0);
 	inject_moment(MOMENT_BOOT_RUNS);
@@ -334,7 +352,7 @@ static enum borrow_end start_thread(struct lease *l)
 		return BORROW_FAILED;
 	}
 	if (!made)
-		return fail(l, INJECT_LOAD, "the boot code", -EFAULT);
+		return fail(l, "the boot code", -EFAULT);
 	take_back(l);
 	if (atomic_load(&c->made) != BOOT_MADE) {
 		probe_refuse(l->r, INJECT_LOAD, "raise its limit of threads",

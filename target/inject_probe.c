@@ -420,6 +420,19 @@ static int check_libc(struct inject_target *t, struct inject_report *r)
 			    (int)t->pid);
 }
 
+static bool is_audited(pid_t pid)
+{
+	static const char name[] = "LD_AUDIT=";
+	char text[65536];
+	ssize_t n = proc_read(pid, "environ", text, sizeof(text));
+	const char *at = text;
+
+	for (; n > 0 && at < text + n; at += strlen(at) + 1)
+		if (!strncmp(at, name, sizeof(name) - 1))
+			return true;
+	return false;
+}
+
 static bool sees_proc(pid_t pid)
 {
 	struct statfs fs;
@@ -490,6 +503,7 @@ int probe_open(struct inject_target *t, pid_t pid, struct inject_report *r)
 		return err;
 	}
 	n.has_proc = sees_proc(pid);
+	n.audited = is_audited(pid);
 	*t = n;
 	return 0;
 }

@@ -22,6 +22,7 @@ struct inject_target {
 	unsigned agents; /* libraries of ours that are mapped already */
 	bool filtered;   /* a seccomp filter is in force */
 	bool has_proc;   /* it sees a /proc */
+	bool audited;    /* LD_AUDIT is set */
 	uid_t uid;
 	gid_t gid;
 };
