@@ -174,12 +174,13 @@ void reduce_find_draft(struct reduce *r)
 
 	for (uint32_t s = 0; s < r->segments; s++) {
 		const struct segment *g = &r->segment[s];
-		uint32_t *votes = &r->draft_votes[g->stretches];
+		uint32_t *votes;
 
 		if (!g->after_replay || g->replay == NO_REPLAY ||
 		    g->stretches > DRAFT_LAYERS_MAX ||
 		    g->stretches >= r->layers)
 			continue;
+		votes = &r->draft_votes[g->stretches];
 		if (*votes < VOTES_MOST)
 			(*votes)++;
 	}
