@@ -40,16 +40,16 @@ static int fail(int err, char *why, size_t bytes, const char *fmt, ...)
 
 /* ---- experts ---------------------------------------------------------- */
 
+static const char expert_keys[] =
+	"num_experts moe_num_experts n_routed_experts num_local_experts "
+	"num_routed_experts num_moe_experts moe_num_primary_experts "
+	"ffn_config.moe_num_experts moe.num_experts "
+	"moe_config.moe_num_experts";
+
 static uint32_t experts_of(struct config *c)
 {
 	const json_t *blocks = config_get(c, "block_configs");
-	uint32_t e = config_u32(c,
-				"num_experts moe_num_experts n_routed_experts "
-				"num_local_experts num_routed_experts "
-				"num_moe_experts moe_num_primary_experts "
-				"ffn_config.moe_num_experts moe.num_experts "
-				"moe_config.moe_num_experts",
-				0);
+	uint32_t e = config_u32(c, expert_keys, 0);
 
 	for (size_t i = 0; i < json_array_size(blocks); i++) {
 		double n = json_number_value(json_object_get(
@@ -71,6 +71,7 @@ static uint32_t top_k_of(struct config *c)
 			  "experts_per_token n_activated_experts "
 			  "moe_num_active_primary_experts moe_router_topk "
 			  "ffn_config.moe_top_k moe.num_experts_per_tok "
+			  "moe.top_k "
 			  "moe_config.moe_top_k",
 			  0);
 }
@@ -295,28 +296,45 @@ static int check(const struct config *c, const struct arch *a, char *why,
 	return 0;
 }
 
-/* The name says experts, the file does not name them. */
+/* A number of something called experts, of two or more; NULL: none. */
+static const char *strange_experts(const struct config *c)
+{
+	const char *key;
+	json_t *v;
+
+	json_object_foreach((json_t *)c->text, key, v)
+	{
+		if (strstr(key, "expert") && json_number_value(v) >= 2)
+			return key;
+	}
+	return NULL;
+}
+
+/* The file, or its name, says experts, but not in words that are known. */
 static bool experts_missed(const struct config *c, const struct arch *a)
 {
 	const char *arch_name = config_string_at(c, "architectures", 0);
 
-	if (a->experts || config_get(c, "num_experts num_local_experts "
-					"moe_num_experts n_routed_experts "
-					"num_routed_experts "
-					"enable_moe_block"))
+	if (a->experts || config_get(c, expert_keys) ||
+	    config_get(c, "enable_moe_block"))
 		return false;
-	return strstr(a->model_type, "moe") ||
+	return strange_experts(c) || strstr(a->model_type, "moe") ||
 	       strstr(a->model_type, "mixtral") || strstr(arch_name, "Moe") ||
 	       strstr(arch_name, "MoE") || strstr(arch_name, "Mixtral");
 }
 
-static int no_experts_found(const struct arch *a, uint32_t layers, char *why,
-			    size_t why_bytes)
+static int no_experts_found(const struct config *c, const struct arch *a,
+			    uint32_t layers, char *why, size_t why_bytes)
 {
+	const char *key = strange_experts(c);
+
 	return fail(-ENOTSUP, why, why_bytes,
 		    "model type \"%s\" is not a known family: %u layers of "
-		    "width %u, but its experts were not found",
-		    a->model_type, layers, a->hidden);
+		    "width %u, but %s%.40s",
+		    a->model_type, layers, a->hidden,
+		    key ? "not what it means by "
+			: "its experts were not found",
+		    key ? key : "");
 }
 
 static void read_identity(struct config *c, struct arch *a)
@@ -355,7 +373,7 @@ static int shape_of(struct config *c, const json_t *beside,
 				      : "no sensible number of layers");
 	attention_read(c, a->hidden, &at);
 	if (experts_missed(c, a))
-		return no_experts_found(a, ls.n, why, why_bytes);
+		return no_experts_found(c, a, ls.n, why, why_bytes);
 	a->layers = ls.n;
 	a->moe_layers = ls.ffns[FFN_MOE];
 	if (a->experts && a->moe_layers == 0)

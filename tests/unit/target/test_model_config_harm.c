@@ -59,6 +59,9 @@ static void test_words_of_refusals(void **state)
 		{ "{" GOOD ",\"model_type\":\"new_moe\"}",
 		  "model type \"new_moe\" is not a known family: 4 layers of "
 		  "width 1024, but its experts were not found" },
+		{ "{" GOOD ",\"model_type\":\"x\",\"sparse_experts\":16}",
+		  "model type \"x\" is not a known family: 4 layers of width "
+		  "1024, but not what it means by sparse_experts" },
 		{ "{" GOOD ",\"model_type\":\"x\",\"num_experts\":8}",
 		  "model type \"x\": 8 experts, but no top-k found" },
 		{ "{\"producer\":{\"name\":\"modelopt\"},\"quantization\":{"
