@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define TEXT_CHUNK 65536u
+#define ENDING_MS 100 /* from the end of the memory to that of the process */
 #define GADGET_OVERLAP 16u /* longer than any of them */
 #define LOCK_STEP_NS 5000000
 #define LOCK_STEPS 400 /* 2 s */
@@ -442,16 +443,30 @@ static bool sees_proc(pid_t pid)
 	return !statfs(path, &fs) && fs.f_type == PROC_SUPER_MAGIC;
 }
 
-bool probe_has_ended(const struct inject_target *t)
+static bool ends_within(const struct inject_target *t, int ms)
 {
 	struct pollfd p = { .fd = t->pidfd, .events = POLLIN };
 
-	return poll(&p, 1, 0) > 0;
+	return poll(&p, 1, ms) > 0;
+}
+
+bool probe_has_ended(const struct inject_target *t)
+{
+	return ends_within(t, 0);
+}
+
+/* Its memory is gone first, then its descriptors, then the process. */
+static bool is_ending(const struct inject_target *t)
+{
+	char statm[128];
+
+	return proc_read(t->pid, "statm", statm, sizeof(statm)) <= 0 ||
+	       !strncmp(statm, "0 ", 2);
 }
 
 int probe_blame(const struct inject_target *t, int err, struct inject_report *r)
 {
-	if (!err || !probe_has_ended(t))
+	if (!err || !ends_within(t, is_ending(t) ? ENDING_MS : 0))
 		return err;
 	return probe_refuse(r, INJECT_NO_PROCESS, NULL, "process %d has ended",
 			    (int)t->pid);
