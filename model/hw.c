@@ -82,6 +82,7 @@ static const struct alias aliases[] = {
 	{ "h100 pcie", H100_PCIE },
 	{ "h100 nvl", H100_NVL },
 	{ "h100", H100_SXM },
+	{ "h800 pcie", H100_PCIE },
 	{ "h800", H800_SXM },
 	{ "h20", H20 },
 	{ "h200 nvl", H200_NVL },

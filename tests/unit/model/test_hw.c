@@ -40,6 +40,7 @@ static void test_names_that_drivers_report(void **state)
 		  "RTXPRO6000-WS" },
 		{ "NVIDIA H20", "H20-96GB" },
 		{ "NVIDIA H800", "H800-SXM" },
+		{ "NVIDIA H800 PCIe", "H100-PCIe" },
 		{ "NVIDIA GH200 480GB", "GH200-96GB" },
 		{ "B200", "B200-HGX" },
 		{ "NVIDIA B200", "B200-HGX" },
