@@ -9,6 +9,7 @@
 #include <asm/sigcontext.h>
 #include <asm/unistd.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -218,6 +219,22 @@ static bool kept_all(const struct hold *h)
 	return !memcmp(h->before, h->after, sizeof(h->before));
 }
 
+static int close_on_the_way = -1; /* a descriptor, by a frame of its own */
+
+/* One more call on the way home, as lease_undo_by lays it. */
+static void lay_close(struct cpu_place *place, const struct cpu_gadgets *g)
+{
+	const uint64_t args[6] = { (uint64_t)close_on_the_way };
+	static uint8_t bytes[CPU_FRAME_MAX];
+	static struct cpu_saved step;
+
+	step = caught;
+	cpu_make_call(&caught, place, g, __NR_close, args, &step.regs);
+	if (cpu_build_frame(&step, &step.regs, 0, g, bytes, place))
+		abort();
+	memcpy((void *)(uintptr_t)place->address, bytes, place->bytes);
+}
+
 /* Catch a thread in a call, borrow it for one system call or one function, and
  * let it go on: its call then returns MARK. */
 static bool borrow(struct hold *h, long call, uint64_t function, sigset_t *mask)
@@ -246,6 +263,8 @@ static bool borrow(struct hold *h, long call, uint64_t function, sigset_t *mask)
 		return false;
 	memcpy((void *)(uintptr_t)place.address, bytes, place.bytes);
 	memset(h->after, 0, sizeof(h->after));
+	if (close_on_the_way >= 0)
+		lay_close(&place, &g);
 	if (function)
 		cpu_enter(&caught, &place, &g, function, args, &to);
 	else
@@ -272,6 +291,11 @@ static void test_borrowed(void)
 	check(told_times == 1 && told[0] == 11 && told[1] == 22 &&
 		      told[2] == 33 && told[3] == 44,
 	      "which had its four arguments");
+	close_on_the_way = dup(0);
+	check(borrow(&h, 0, (uint64_t)(uintptr_t)tell, &mask) && kept_all(&h) &&
+		      sigismember(&mask, SIGUSR2) && told_times == 2 &&
+		      fcntl(close_on_the_way, F_GETFD) < 0,
+	      "and one that closes a descriptor on its way home");
 }
 
 /* ---- registers alone --------------------------------------------------------- */
