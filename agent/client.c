@@ -185,10 +185,26 @@ bool client_capturing(uint64_t now_ns)
 
 /* ---- teardown --------------------------------------------------------------- */
 
+/* Among several clients cuptiFinalize does nothing while there is another, as
+ * long as ours is counted too. */
+static int take_down_shared(void)
+{
+	int err = agent.cupti.finalize();
+	uint8_t runs = 1;
+
+	if (!err && !agent.cupti.is_running(&runs) && !runs)
+		return CUPTI_OK;
+	agent.cupti.unsubscribe(agent.subscriber);
+	return err ? err : CUPTI_E_MULTIPLE_SUBSCRIBERS;
+}
+
 static int take_down(void)
 {
-	int err = agent.cupti.unsubscribe(agent.subscriber);
+	int err;
 
+	if (agent.shared)
+		return take_down_shared();
+	err = agent.cupti.unsubscribe(agent.subscriber);
 	return err ? err : agent.cupti.finalize();
 }
 
@@ -273,7 +289,8 @@ static bool may_finalize(void)
 	const struct timespec t = { .tv_nsec = POLL_NS };
 	uint64_t end_ns = agent_now_ns() + CAPTURE_WAIT_NS;
 
-	if (!agent.cupti.finalize || agent.shared ||
+	if (!agent.cupti.finalize ||
+	    (agent.shared && !agent.cupti.is_running) ||
 	    agent.cupti_version < CUPTI_VERSION_FINALIZE)
 		return false;
 	while (client_capturing(agent_now_ns())) {

@@ -5,8 +5,8 @@
  * CUDA calls, as NVIDIA asks, in the host's thread and without holding up
  * another.  While the host makes no call, the agent's thread waits for the
  * device and does it.  Never while a graph is being captured (it would spoil
- * the capture), before CUDA 12.5 (it crashed with graphs), after a fatal error,
- * or where CUPTI may have other clients (V2): it would end theirs too.
+ * the capture), before CUDA 12.5 (it crashed with graphs) or after a fatal
+ * error.  Where CUPTI has other clients beside us, it stays up for them.
  *
  * The agent's thread only, but for client_at_callback.
  */

@@ -48,6 +48,7 @@ static const struct symbol cupti_symbols[] = {
 	CUPTI_OPT(graph_exec_id, "GetGraphExecId"),
 	CUPTI_OPT(graph_node_id, "GetGraphNodeId"),
 	CUPTI_OPT(struct_size, "ActivityGetStructSize"),
+	CUPTI_OPT(is_running, "IsTracingSessionRunning"),
 	CUPTI_V2(subscribe, "Subscribe"),
 	CUPTI_V2(register_callbacks, "ActivityRegisterCallbacks"),
 	CUPTI_V2(enable, "ActivityEnable"),

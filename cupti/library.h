@@ -60,6 +60,8 @@ struct cupti_api {
 	int (*graph_node_id)(void *node, uint64_t *id);
 	/* From 13.2 on: the size of a record; version 0: as it is delivered. */
 	int (*struct_size)(int kind, uint32_t version, size_t *bytes);
+	/* From 13.3 on: does any client have CUPTI up? */
+	int (*is_running)(uint8_t *runs);
 	struct cupti_v2 v2;
 };
 

@@ -9,7 +9,9 @@ so and touch nothing: some of them crash at any call then.
 """
 import glob
 import os
+import subprocess
 import sys
+import time
 from importlib.machinery import SourceFileLoader
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -82,6 +84,125 @@ def check_strange():
           f"{name}: give no number")
 
 
+# A process with CUDA that is a client of CUPTI itself, by the older calls (v1)
+# or the newer (v2), before or after the agent is.
+CLIENT = """
+import ctypes, sys
+from ctypes import byref, c_void_p, c_char_p, c_size_t, c_uint8
+lib, agent = sys.argv[1:]
+cuda = ctypes.CDLL(lib + "/libcuda.so.1", mode=ctypes.RTLD_GLOBAL)
+cupti = ctypes.CDLL(lib + "/libcupti.so.13")
+assert cuda.cuInit(0) == 0
+nothing = ctypes.CFUNCTYPE(None, c_void_p, ctypes.c_int, ctypes.c_uint32,
+                           c_void_p)(lambda *a: None)
+handle = c_void_p()
+
+class Params(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("old", c_void_p),
+                ("old_bytes", c_size_t), ("many", c_uint8),
+                ("pad", c_uint8 * 7)]
+
+def v1():
+    return cupti.cuptiSubscribe(byref(handle), nothing, None)
+
+def v2():
+    p = Params(40, b"kineto", None, 0, 1)
+    return cupti.cuptiSubscribe_v2(byref(handle), nothing, None, byref(p))
+
+def enable():
+    return cupti.cuptiActivityEnable_v2(handle, 10, None)
+
+def leave():
+    return cupti.cuptiUnsubscribe(handle)
+
+def start():
+    return ctypes.CDLL(agent).InitializeInjection()
+
+for line in sys.stdin:
+    print(globals()[line.strip()](), flush=True)
+"""
+
+
+class Client:
+    def __init__(self):
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", CLIENT, f"{L.O}/sim/lib", LIFE.AGENT],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        return self
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait(10)
+
+
+def becomes(ring, state, deadline_s=20):
+    end = time.monotonic() + deadline_s
+    while ring.state != state and time.monotonic() < end:
+        ring.beat()
+        ring.read()
+        time.sleep(0.02)
+    return ring.state == state
+
+
+def check_newer_clients():
+    play("13.4")
+    name = "a client of the newer kind"
+    with Client() as c:
+        check(c.ask("v2") == 0 and c.ask("start") == 1,
+              f"{name}: is there before the agent")
+        ring = R.attach(c.process.pid)
+        check(becomes(ring, "idle"), f"{name}: the agent works beside it",
+              ring.state)
+        ring.close(True)
+        check(becomes(ring, "stub"), f"{name}: the agent leaves", ring.state)
+        check(c.ask("enable") == 0, f"{name}: still has CUPTI then")
+    with Client() as c:
+        c.ask("start")
+        ring = R.attach(c.process.pid)
+        becomes(ring, "idle")
+        check(c.ask("v1") == 39, f"{name}: one of the older is kept out")
+        check(c.ask("v2") == 0 and c.ask("enable") == 0,
+              f"{name}: may come after the agent")
+        check(ring.state == "idle", f"{name}: does not disturb it", ring.state)
+
+
+def check_older_client():
+    play("13.4")
+    name = "a client of the older kind"
+    with Client() as c:
+        check(c.ask("v1") == 0 and c.ask("start") == 1,
+              f"{name}: is there before the agent")
+        ring = R.attach(c.process.pid)
+        check(becomes(ring, "yielded"), f"{name}: the agent yields to it",
+              ring.state)
+        check(c.ask("leave") == 0 and becomes(ring, "idle"),
+              f"{name}: the agent works once it has left", ring.state)
+
+
+def check_lives():
+    play("13.4")
+    os.environ["MOETOP_RECORD_CAP"] = "20000"
+    name = "a CUPTI of several clients"
+    records, _ = L.run("qwen3-30b", 8, [], 2)
+    del os.environ["MOETOP_RECORD_CAP"]
+    texts = [r.text for r in records if r.type == R.TEXT]
+    check(any("CUPTI life 2" in t for t in texts),
+          f"{name}: is taken down and started again when it is ours alone",
+          f"{texts}")
+    at = [i for i, r in enumerate(records)
+          if r.type == R.TEXT and "CUPTI life 2" in r.text]
+    check(at and any(r.type == R.WINDOW and r.decode_steps
+                     for r in records[at[0]:]),
+          f"{name}: gives records in its second life")
+
+
 def check_real():
     play("13.0")
     paths = [p for folder in ("abi/*/lib", "cupti/lib")
@@ -105,6 +226,9 @@ def main():
         check_release(*release)
     check_no_clones()
     check_strange()
+    check_newer_clients()
+    check_older_client()
+    check_lives()
     check_real()
     T.tap.end()
 
