@@ -118,6 +118,7 @@ class Census:
         self.fds = descriptors(pid)
         self.named, self.anonymous = mappings(pid)
         self.threads = threads(pid)
+        self.rss_kb = int((status(pid, "VmRSS") or "0 kB").split()[0])
 
     def more(self, later, ignore=()):
         """What has come or gone since, but what matches one of `ignore`."""

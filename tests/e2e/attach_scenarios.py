@@ -95,8 +95,10 @@ def idle(check, n):
         returns(check, t.pid, n, "idle")
         later = A.asleep(t.pid)
         check("idle: nothing grows from the 10th return to the last",
-              not before.more(later) and later.anonymous <= before.anonymous,
-              (before.more(later), before.anonymous, later.anonymous))
+              not before.more(later) and later.anonymous <= before.anonymous
+              and later.rss_kb <= before.rss_kb + 1024,
+              (before.more(later), before.anonymous, later.anonymous,
+               before.rss_kb, later.rss_kb))
         rc = t.end()
         check("idle: it ends by itself", rc == 0, rc)
 
@@ -223,6 +225,19 @@ def stopped_often(check, n):
         rc = t.end()
         check("stopped often: it ends by itself", rc == 0, rc)
     say(f"stopped often: {seen}")
+
+
+def registers(check, n):
+    """The one thread that can be borrowed has a value in every register."""
+    pauses = A.Pauses()
+    with A.Odd("registers") as t:
+        probes(t.pid, n, pauses)
+        t.p.stdin.close()
+        line = A.line_of(t.p.stdout, 5)
+        rc = t.p.wait(10)
+    check(f"{n} injections through a thread that holds values in all registers:"
+          f" {line.strip()}", line and rc == 0 and len(pauses.good) > n / 2,
+          (line, rc, pauses.bad[:3]))
 
 
 # ---- servers -----------------------------------------------------------------

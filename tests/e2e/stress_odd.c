@@ -16,6 +16,7 @@
  *	locks		N threads wait in a futex, none elsewhere
  *	trap		counts SIGTRAP; a line of input makes it raise one
  *	small_stack	a thread in poll on 16 KiB of stack
+ *	registers	a thread holds a value in each register over its poll
  *	forks		a line of input makes it fork a child, in poll like itself
  *
  * "ready" on standard output; ends when standard input does, or after 60 s.
@@ -36,6 +37,8 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "tests/e2e/stress_regs.h"
 
 #define LIFE_S 60
 
@@ -271,6 +274,32 @@ static void kind_small_stack(void)
 	pthread_mutex_lock(&gate);
 }
 
+static _Atomic unsigned held, changed;
+
+static void *hold_registers(void *arg)
+{
+	for (;;) {
+		atomic_fetch_add(&changed, regs_hold(20, true));
+		atomic_fetch_add(&held, 1);
+	}
+	return arg;
+}
+
+/* The other thread alone may be borrowed: this one waits in read. */
+static void kind_registers(void)
+{
+	char line[64];
+
+	signal(SIGALRM, on_alarm);
+	alarm(LIFE_S);
+	start(hold_registers, 1, 0);
+	ready();
+	while (read(STDIN_FILENO, line, sizeof(line)) > 0)
+		;
+	printf("changed %u of %u\n", atomic_load(&changed), atomic_load(&held));
+	exit(atomic_load(&changed) != 0);
+}
+
 static void fork_one(void)
 {
 	pid_t child = fork();
@@ -315,6 +344,7 @@ static const struct kind {
 	{ "locks", kind_locks },
 	{ "trap", kind_trap },
 	{ "small_stack", kind_small_stack },
+	{ "registers", kind_registers },
 	{ "forks", kind_forks },
 };
 
