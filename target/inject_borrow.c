@@ -24,6 +24,8 @@
 #define MADE_WAIT_NS 2000000000ull /* another thread may hold a lock */
 #define MADE_SLICE_NS 500000
 #define MADE_SPIN_NS 100000u
+/* Three frames (of 12 KiB with AMX) and what pthread_create needs. */
+#define STACK_ROOM 49152u
 #define THREAD_STACK_BYTES ((uint64_t)1 << 20)
 
 /* ---- taking ---------------------------------------------------------------- */
@@ -106,10 +108,13 @@ static enum borrow_end take(struct lease *l)
 {
 	uint64_t deadline_ns = lease_until(l, STOP_WAIT_NS);
 	pid_t pid = l->b->target->pid;
+	uint8_t byte;
 	int err;
 
 	if (!symbols_read_process(&pid, l->choice->at.pc - 8, l->around,
-				  sizeof(l->around)))
+				  sizeof(l->around)) ||
+	    !symbols_read_process(&pid, l->choice->at.sp - STACK_ROOM, &byte,
+				  1))
 		return BORROW_AGAIN;
 	err = stop_seize(&l->stop, l->choice->tid);
 	if (err == -ESRCH || (err == -EPERM && is_traced(l)))
