@@ -220,6 +220,13 @@ static bool leave_due(uint64_t now_ns, bool collector)
 	       now_ns - agent.reader_ns > gone_ns;
 }
 
+/* Disabled where there was no CUDA, and now CUDA has begun. */
+static bool gave_up_too_early(void)
+{
+	return agent.state == AGENT_DISABLED && !agent.subscriber &&
+	       atomic_exchange(&agent.cuda_began, false);
+}
+
 static void turn(uint64_t now_ns)
 {
 	bool collector = collector_lives(now_ns);
@@ -233,6 +240,11 @@ static void turn(uint64_t now_ns)
 	}
 	if (leave_due(now_ns, collector)) {
 		lives_end();
+		return;
+	}
+	if (gave_up_too_early()) {
+		lives_end();
+		lives_rise();
 		return;
 	}
 	if (agent.state == AGENT_STARTING)

@@ -66,8 +66,9 @@ struct agent {
 	_Atomic bool fatal;         /* CUPTI is gone: call it never again */
 	_Atomic bool late;          /* came after CUDA, or slept meanwhile */
 	_Atomic uint32_t in_flight; /* threads inside a callback */
-	_Atomic uint32_t lives;     /* of the agent, from 1 */
-	_Atomic(void *) context;    /* of the last routing or graph launch */
+	_Atomic bool cuda_began; /* cuInit has called, not for the first time */
+	_Atomic uint32_t lives;  /* of the agent, from 1 */
+	_Atomic(void *) context; /* of the last routing or graph launch */
 	/* Subscriptions so far, and the one in which the id of an executable
 	 * graph was last made sure of. */
 	_Atomic uint32_t epoch, exec_epoch[GRAPH_EXECS_MAX];

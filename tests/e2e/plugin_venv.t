@@ -93,6 +93,8 @@ with open(garbage, "w", encoding="ascii") as f:
     f.write("no library\n")
 host("spawned worker", AGENT, has_ring_early, IMPORT="1")
 host("forked worker", AGENT, has_ring, METHOD="fork", IMPORT="1")
+# no GPU, no driver, no CUPTI anywhere: it gives up, until cuInit calls
+host("CUDA that comes from nowhere", AGENT, has_ring_early)
 host("not among VLLM_PLUGINS", AGENT, has_none, VLLM_PLUGINS="other")
 host("a broken agent", garbage, has_none)
 host("a library that is no agent", CUDA, has_none)
