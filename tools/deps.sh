@@ -19,8 +19,11 @@ build_packages="gcc make pkg-config libc6-dev clang llvm libbpf-dev libelf-dev
 test_packages="libcmocka-dev tmux cppcheck clang-format-14 perl curl iproute2
 	procps util-linux git binutils python3 python3-pip python3-fastapi
 	python3-uvicorn python3-uvloop python3-httptools musl-tools libjemalloc2
-	strace valgrind gcc-aarch64-linux-gnu libc6-dev-arm64-cross
-	qemu-user-static python3-venv python3-setuptools python3-wheel"
+	strace valgrind python3-venv python3-setuptools python3-wheel"
+# Only there is a compiler for 64-bit Arm a cross compiler.
+[ "$(dpkg --print-architecture 2>/dev/null)" != amd64 ] ||
+	test_packages="$test_packages gcc-aarch64-linux-gnu
+	libc6-dev-arm64-cross qemu-user-static"
 
 have() { dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null |
 	grep -qx installed; }
