@@ -439,7 +439,10 @@ static bool sees_proc(pid_t pid)
 	struct statfs fs;
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/root/proc", (int)pid);
+	snprintf(path, sizeof(path),
+		 "/proc/%d/root"
+		 "/proc",
+		 (int)pid);
 	return !statfs(path, &fs) && fs.f_type == PROC_SUPER_MAGIC;
 }
 
