@@ -15,7 +15,8 @@
 #define MODEL_CONFIG_BYTES_MAX (32u << 20)
 
 /*
- * Read path, and hf_quant_config.json beside it if there is one (of
+ * Read path, or config.json or params.json in it when it is a folder, and
+ * hf_quant_config.json beside that if there is one (of
  * "NAME_config.json": NAME_hf_quant_config.json).  Where neither says how the
  * weights are stored but the file or its folder is named so ("...-NVFP4"), the
  * name counts, and arch.quant says " by its name".  A dense model succeeds with

@@ -80,22 +80,62 @@ static const char *last_names(const char *path)
 	return p;
 }
 
+/* A folder stands for the config in it, in the format of Hugging Face or of
+ * Mistral. */
+static int path_inside(const char *path, char *out, size_t bytes)
+{
+	static const char *const names[] = { "config.json", "params.json" };
+	size_t n = strlen(path);
+	struct stat st;
+
+	if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+		return snprintf(out, bytes, "%s", path) < (int)bytes
+			       ? 0
+			       : -ENAMETOOLONG;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (snprintf(out, bytes, "%s%s%s", path,
+			     n && path[n - 1] == '/' ? "" : "/",
+			     names[i]) >= (int)bytes)
+			return -ENAMETOOLONG;
+		if (access(out, F_OK) == 0)
+			return 0;
+	}
+	return -ENOENT;
+}
+
+static const char *words_of(int err)
+{
+	switch (err) {
+	case -EINVAL:
+		return "not a regular file";
+	case -EFBIG:
+		return "too large for a config.json";
+	default:
+		return strerror(-err);
+	}
+}
+
 int model_config_read(const char *path, struct arch *out, char *why,
 		      size_t why_bytes)
 {
-	char beside[4096];
+	char file[4096], beside[4096];
 	char *json = NULL, *quant = NULL;
-	struct model_config_text in = { .name = last_names(path) };
-	int err = read_file(path, &json, &in.bytes);
+	struct model_config_text in = { .name = "" };
+	int err = path_inside(path, file, sizeof(file));
 
 	if (err) {
 		snprintf(why, why_bytes, "%s",
-			 err == -EINVAL  ? "not a regular file"
-			 : err == -EFBIG ? "too large for a config.json"
-					 : strerror(-err));
+			 err == -ENOENT ? "no config.json in this folder"
+					: words_of(err));
 		return err;
 	}
-	if (path_beside(path, beside, sizeof(beside)))
+	in.name = last_names(file);
+	err = read_file(file, &json, &in.bytes);
+	if (err) {
+		snprintf(why, why_bytes, "%s", words_of(err));
+		return err;
+	}
+	if (path_beside(file, beside, sizeof(beside)))
 		(void)read_file(beside, &quant, &in.quant_bytes);
 	in.json = json;
 	in.quant = quant;

@@ -384,6 +384,29 @@ def refused(status, text, *args):
           (run.returncode, run.stderr, run.stdout))
 
 
+def folders():
+    with tempfile.TemporaryDirectory(prefix="moetop-plan-") as top:
+        folder = os.path.join(top, "Some-Model")
+        os.mkdir(folder)
+        refused(1, "no config.json in this folder", "--model", folder,
+                "--gpu", "H100")
+        shutil.copy(QWEN, os.path.join(folder, "config.json"))
+        with open(os.path.join(folder, "hf_quant_config.json"), "w") as f:
+            json.dump({"quantization": {"quant_algo": "NVFP4",
+                                        "kv_cache_quant_algo": "FP8"}}, f)
+        a, b = (answer("--model", folder + end, "--gpu", "B200", "--batch",
+                       "8") for end in ("", "/"))
+        m = a["model"]
+        check("a folder stands for its config.json, with the file beside it",
+              a == b and m["name"] == "Some-Model" and
+              m["quant"] == "nvfp4 g16" and m["expert_bytes"] == 2654208 and
+              m["kv_element_bytes"] == 1 and m["kv_bytes_per_token"] == 98304,
+              a)
+        _, rest = routed_and_rest(a["points"][0])
+        check("its cache in the type that the checkpoint asks for",
+              near(rest, m["dense_bytes"] + 8 * 4096 * 98304 / 2), a)
+
+
 def refusals():
     good = ["--model", QWEN, "--gpu", "H100"]
     refused(2, "no model named", "--gpu", "H100")
@@ -429,6 +452,7 @@ comparison()
 plots()
 published_tables()
 every_config()
+folders()
 refusals()
 outside()
 tap.end()

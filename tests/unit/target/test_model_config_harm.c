@@ -127,7 +127,8 @@ static void test_files_that_are_none(void **state)
 
 	(void)state;
 	assert_non_null(mkdtemp(dir));
-	assert_int_equal(model_config_read(dir, &a, why, sizeof(why)), -EINVAL);
+	assert_int_equal(model_config_read(dir, &a, why, sizeof(why)), -ENOENT);
+	assert_string_equal(why, "no config.json in this folder");
 	snprintf(path, sizeof(path), "%s/config.json", dir);
 	assert_int_equal(model_config_read(path, &a, why, sizeof(why)),
 			 -ENOENT);

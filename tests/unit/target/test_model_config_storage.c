@@ -325,6 +325,7 @@ static void test_names_of_files(void **state)
 	assert_string_equal(quant_of(dir, "b_config.json"), "int4 g64");
 	assert_string_equal(quant_of(dir, "config.json"),
 			    "fp8 per-tensor by its name");
+	assert_string_equal(quant_of(dir, ""), "fp8 per-tensor by its name");
 	for (unsigned i = 0; i < 5; i++) {
 		snprintf(path, sizeof(path), "%s/%s", dir, files[i]);
 		unlink(path);
