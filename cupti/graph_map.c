@@ -355,30 +355,32 @@ void graph_map_count(struct graph_map *m, struct graph_map_counts *out)
 /* ---- executable graphs ---------------------------------------------------- */
 
 /* In place of a handle while its slot is being made ready. */
-#define BUSY ((void *)1)
+#define BUSY ((uintptr_t)2)
+#define GONE ((uintptr_t)1)
 #define BUSY_SPINS 1000u
 
-static uint32_t home_of(const void *handle)
+static uint32_t home_of(uintptr_t handle)
 {
-	return bucket((uint64_t)(uintptr_t)handle) % GRAPH_EXECS_MAX;
+	return bucket(handle) % GRAPH_EXECS_MAX;
 }
 
 /* Once it is ready; BUSY if its maker has been stopped in the middle. */
-static void *handle_of(struct graph_exec *e)
+static uintptr_t handle_of(struct graph_exec *e)
 {
-	void *h = atomic_load_explicit(&e->handle, memory_order_acquire);
+	uintptr_t h = atomic_load_explicit(&e->handle, memory_order_acquire);
 
 	for (uint32_t n = 0; h == BUSY && n < BUSY_SPINS; n++)
 		h = atomic_load_explicit(&e->handle, memory_order_acquire);
 	return h;
 }
 
-static bool claim(struct graph_exec *e, void *old, void *handle)
+/* A slot whose graph has come back meanwhile is not taken: its handle has lost
+ * the bit that `old` has. */
+static bool claim(struct graph_exec *e, uintptr_t old, uintptr_t handle)
 {
 	if (!atomic_compare_exchange_strong(&e->handle, &old, BUSY))
 		return false;
 	atomic_store_explicit(&e->alive, false, memory_order_relaxed);
-	atomic_store_explicit(&e->gone, false, memory_order_relaxed);
 	atomic_store_explicit(&e->id, 0, memory_order_relaxed);
 	atomic_store_explicit(&e->group, 0, memory_order_relaxed);
 	atomic_store_explicit(&e->rows, 0, memory_order_relaxed);
@@ -388,22 +390,18 @@ static bool claim(struct graph_exec *e, void *old, void *handle)
 	return true;
 }
 
-static bool is_gone(struct graph_exec *e)
-{
-	return atomic_load_explicit(&e->gone, memory_order_acquire);
-}
-
 uint32_t graph_exec_find(struct graph_map *m, void *handle)
 {
-	uint32_t i = home_of(handle);
+	uintptr_t h = (uintptr_t)handle;
+	uint32_t i = home_of(h);
 
-	for (uint32_t n = 0; handle && n < GRAPH_EXEC_PROBES; n++) {
-		void *seen = handle_of(&m->exec[i]);
+	for (uint32_t n = 0; h && n < GRAPH_EXEC_PROBES; n++) {
+		uintptr_t seen = handle_of(&m->exec[i]);
 
+		if (seen == h)
+			return i;
 		if (!seen)
-			return UINT32_MAX;
-		if (seen == handle)
-			return is_gone(&m->exec[i]) ? UINT32_MAX : i;
+			break;
 		i = (i + 1) % GRAPH_EXECS_MAX;
 	}
 	return UINT32_MAX;
@@ -412,21 +410,21 @@ uint32_t graph_exec_find(struct graph_map *m, void *handle)
 /* Where a new one may go: the slot that it had before, the first one of a
  * destroyed graph, or the first empty one.  UINT32_MAX none; *old: what is
  * there now. */
-static uint32_t room_for(struct graph_map *m, void *handle, void **old)
+static uint32_t room_for(struct graph_map *m, uintptr_t handle, uintptr_t *old)
 {
 	uint32_t i = home_of(handle), room = UINT32_MAX;
 
-	*old = NULL;
+	*old = 0;
 	for (uint32_t n = 0; n < GRAPH_EXEC_PROBES; n++) {
-		struct graph_exec *e = &m->exec[i];
-		void *seen = handle_of(e);
-		bool free = !seen || (seen != BUSY && is_gone(e));
+		uintptr_t seen = handle_of(&m->exec[i]);
+		bool free = !seen || seen & GONE,
+		     same = seen == (handle | GONE);
 
-		if (seen == handle || (free && room == UINT32_MAX)) {
+		if (same || (free && room == UINT32_MAX)) {
 			room = i;
 			*old = seen;
 		}
-		if (seen == handle || !seen)
+		if (same || !seen)
 			break;
 		i = (i + 1) % GRAPH_EXECS_MAX;
 	}
@@ -435,20 +433,20 @@ static uint32_t room_for(struct graph_map *m, void *handle, void **old)
 
 uint32_t graph_exec_get(struct graph_map *m, void *handle)
 {
+	uintptr_t h = (uintptr_t)handle, old;
 	uint32_t i;
-	void *old;
 
-	if (!handle || handle == BUSY)
+	if (!h || h == BUSY || h & GONE)
 		return UINT32_MAX;
 	/* More than one turn only if another thread takes the same slot. */
 	for (uint32_t turn = 0; turn < GRAPH_EXEC_PROBES; turn++) {
 		i = graph_exec_find(m, handle);
 		if (i != UINT32_MAX)
 			return i;
-		i = room_for(m, handle, &old);
+		i = room_for(m, h, &old);
 		if (i == UINT32_MAX)
 			break;
-		if (claim(&m->exec[i], old, handle))
+		if (claim(&m->exec[i], old, h))
 			return i;
 	}
 	atomic_fetch_add_explicit(&m->execs_lost, 1, memory_order_relaxed);
@@ -460,7 +458,7 @@ void graph_exec_end(struct graph_map *m, uint32_t index)
 	struct graph_exec *e = &m->exec[index];
 
 	atomic_store_explicit(&e->alive, false, memory_order_relaxed);
-	atomic_store_explicit(&e->gone, true, memory_order_release);
+	atomic_fetch_or_explicit(&e->handle, GONE, memory_order_release);
 }
 
 struct graph_exec *graph_exec_at(struct graph_map *m, uint32_t index)

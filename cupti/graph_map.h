@@ -33,7 +33,7 @@ struct graph_map;
  * another may take the slot over.
  */
 struct graph_exec {
-	_Atomic(void *) handle;
+	_Atomic uintptr_t handle; /* low bit: it was destroyed */
 	_Atomic uint32_t id;      /* as in kernel records; 0 unknown */
 	_Atomic uint32_t group;   /* graph id of its nodes; 0 unknown */
 	_Atomic uint32_t rows;    /* padded batch of its first anchor; 0: ? */
@@ -42,7 +42,6 @@ struct graph_exec {
 	 * was learnt of it before then holds no longer. */
 	_Atomic uint32_t changes;
 	_Atomic bool alive;
-	_Atomic bool gone; /* destroyed */
 };
 
 struct graph_map_counts {

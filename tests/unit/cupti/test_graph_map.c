@@ -1,6 +1,7 @@
 #include "cupti/graph_map.h"
 
 #include <errno.h>
+#include <pthread.h>
 
 #include "tests/unit/cupti/check.h"
 
@@ -204,6 +205,59 @@ static void more_execs_than_slots_are_counted(void **state)
 	assert_int_equal(c.execs_lost, lost);
 }
 
+#define TURNS 20000
+
+static struct graph_map *common;
+
+/* Execs of one thread: each slot is its own while the graph lives. */
+static void *come_and_go(void *arg)
+{
+	uintptr_t base = (uintptr_t)arg << 32;
+	uint32_t held[16] = { 0 };
+	uintptr_t wrong = 0;
+
+	for (uintptr_t i = 0; i < TURNS; i++) {
+		uint32_t *slot = &held[i % 16];
+		void *handle = (void *)(base + i % 997 * 64 + 64);
+		struct graph_exec *e;
+
+		if (i >= 16) {
+			e = graph_exec_at(common, *slot);
+			wrong += e->id != (uint32_t)(base >> 32) ||
+				 e->rows != i - 16;
+			graph_exec_end(common, *slot);
+		}
+		*slot = graph_exec_get(common, handle);
+		e = graph_exec_at(common, *slot);
+		wrong += e->handle != (uintptr_t)handle || e->id;
+		atomic_store(&e->id, (uint32_t)(base >> 32));
+		atomic_store(&e->rows, (uint32_t)i);
+	}
+	return (void *)wrong;
+}
+
+static void threads_never_share_a_slot(void **state)
+{
+	pthread_t thread[3];
+	struct graph_map_counts c;
+	uintptr_t wrong = 0;
+
+	common = *state;
+	for (uintptr_t i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, come_and_go,
+						(void *)(i + 1)),
+				 0);
+	for (int i = 0; i < 3; i++) {
+		void *of_thread = NULL;
+
+		pthread_join(thread[i], &of_thread);
+		wrong += (uintptr_t)of_thread;
+	}
+	assert_int_equal(wrong, 0);
+	graph_map_count(common, &c);
+	assert_int_equal(c.execs_lost, 0);
+}
+
 /* ---- any sequence, against a list ----------------------------------------------- */
 
 #define NODES 64u
@@ -277,7 +331,7 @@ static void naive_forget(uint32_t g)
 	naive.kernels[g] = 0;
 }
 
-static void create(struct graph_map *m, uint32_t g, uint32_t low)
+static void do_create(struct graph_map *m, uint32_t g, uint32_t low)
 {
 	struct launch l = { .args = 1, .arg = { random_below(1u << 30) } };
 	bool routing = random_below(3), align = random_below(2);
@@ -290,7 +344,8 @@ static void create(struct graph_map *m, uint32_t g, uint32_t low)
 		naive_add(g, low, l.arg[0], align);
 }
 
-static void clone(struct graph_map *m, uint32_t from, uint32_t to, uint32_t low)
+static void do_clone(struct graph_map *m, uint32_t from, uint32_t to,
+		     uint32_t low)
 {
 	const struct naive_node *n;
 
@@ -303,7 +358,7 @@ static void clone(struct graph_map *m, uint32_t from, uint32_t to, uint32_t low)
 		naive_add(to, low, n->arg, n->align);
 }
 
-static void copy(struct graph_map *m, uint32_t from, uint32_t to)
+static void do_copy(struct graph_map *m, uint32_t from, uint32_t to)
 {
 	uint32_t held = naive.held;
 
@@ -369,11 +424,11 @@ static void any_sequence_is_as_a_list_would_have_it(void **state)
 		uint32_t what = random_below(20), low = random_below(24);
 
 		if (what < 10) {
-			create(m, g, low);
+			do_create(m, g, low);
 		} else if (what < 16) {
-			clone(m, g, h, low);
+			do_clone(m, g, h, low);
 		} else if (what < 17) {
-			copy(m, g, h);
+			do_copy(m, g, h);
 		} else {
 			graph_map_forget(m, g);
 			naive_forget(g);
@@ -401,6 +456,7 @@ int main(void)
 		T(a_destroyed_exec_leaves_its_slot_to_others),
 		T(execs_that_come_and_go_never_use_up_the_slots),
 		T(more_execs_than_slots_are_counted),
+		T(threads_never_share_a_slot),
 		T(any_sequence_is_as_a_list_would_have_it),
 	};
 
