@@ -12,7 +12,17 @@
  *	eta	 = 1 - sigma_E - sigma_KV - sigma_C, at least 0: the share of one
  *		   more request that is free, d ln(tokens/s) / d ln B
  *
- * BW and F are what kernels reach, by default 0.85 and 0.6 of the data sheet.
+ *	MBU	 = DRAM bytes / (wall time x BW of the data sheet)	0..1
+ *	S-MBU	 = (routed + dense + KV bytes) / (T x BW of the data sheet)
+ *		   0..1; above 1.02 an input is wrong.  The routed bytes are
+ *		   those of the U experts that were touched, never of all
+ *	A	 = bytes of MBU / bytes of S-MBU: read amplification, about 1
+ *	MFU	 = tokens/s x operations of a token / F of the data sheet, dense,
+ *		   of the type that is computed in	0..1
+ *	m*	 = F bytes per weight / (2 BW), data sheet: ridge, rows
+ *	$/Mtok	 = GPUs x price per hour / 3600 / (tokens/s) x 10^6
+ *
+ * BW and F, where nothing else is said, are what kernels reach, by default 0.85 and 0.6 of the data sheet.
  * Left out: communication, and attention scores in the operations.
  *
  * Sources: Good-Turing (d ln U / d ln B = F1/U), the roofline model, S-MBU after

@@ -315,14 +315,14 @@ static void predict_active(struct model *m, const struct sample *in,
 	e->have_active = true;
 }
 
-/* More tokens of measured rows than there are requests: each has several, and
- * one more request brings several, too. */
+/* More tokens of measured rows than requests that the engine says it runs: each
+ * has several, and one more request brings several, too.  The tracker alone may
+ * have missed some. */
 static void find_requests(const struct model *m, const struct arch *arch,
 			  struct evidence *e)
 {
-	double requests =
-		fmax(isnan(e->load.running) ? 0 : e->load.running,
-		     isnan(e->load.in_flight) ? 0 : e->load.in_flight);
+	bool told = e->load.running >= 1;
+	double requests = told ? e->load.running : e->load.in_flight;
 	double b = e->tokens.v, each, alone, one;
 	struct traffic t;
 
@@ -331,8 +331,10 @@ static void find_requests(const struct model *m, const struct arch *arch,
 	if (!e->have_active || !(requests >= 1) ||
 	    e->tokens.source != SOURCE_MEASURED)
 		return;
-	each = b / requests;
-	e->tokens_per_request = fmax(each, 1);
+	each = fmax(b / requests, 1);
+	if (!told && each >= SPECULATION_MIN)
+		return;
+	e->tokens_per_request = each;
 	if (each < SPECULATION_MIN || requests < 1.5)
 		return;
 	learn_traffic_known(m, arch, &t);

@@ -273,10 +273,12 @@ void model_free(struct model *m);
  * when nothing runs.  Without a window they are modelled from the number of
  * streams.  Shares, S-MBU and the regime always describe the present: from the
  * window while it holds, else from the present load, the routing skew that the
- * last window showed, and the step counters.  sigma_KV is known only where
- * attention takes more than half of a step (its share is an upper bound), since
- * the length of contexts is not known; eta then leaves it out.  What only
- * decode steps have (MFU, S-MBU, cost) leaves prompts out.
+ * last window showed, and the step counters.  Without rows, U is inferred from
+ * DRAM counters where the load is steady and the engine counts cached tokens.
+ * sigma_KV is by that count, at most the time of attention; without it, it is
+ * known only where attention takes more than half of a step, and eta leaves it
+ * out elsewhere.  What only decode steps have (MFU, S-MBU, cost) leaves prompts
+ * out; sigma and eta count steps with prompts by their time.
  *
  * arch may be NULL (unknown model), gpu may be NULL (unknown GPU): what depends
  * on them is NO_DATA.  The caller has filled target and health; they are left
