@@ -335,6 +335,27 @@ def forked():
         check("the parent ends by itself", rc == 0, rc)
 
 
+def execs():
+    """It becomes another program while it is injected, a hundred times."""
+    p = subprocess.Popen([A.program("stress_odd"), "execs", "100"], text=True,
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    seen = []
+    try:
+        while A.alive(p.pid) and not A.line_of(p.stdout, 0):
+            seen.append(A.probe(p.pid))
+        check(f"{len(seen)} injections between 100 times of exec: it is there",
+              A.alive(p.pid) and seen, seen[-2:])
+        report = A.inject(p.pid)
+        check("and can be given its agent in the end", report["refusal"] ==
+              "ok", report)
+        p.stdin.close()
+        rc = p.wait(10)
+        check("it ends by itself", rc == 0, rc)
+    finally:
+        p.kill()
+        p.wait()
+
+
 # ---- more than one -----------------------------------------------------------
 
 def twice():
@@ -389,6 +410,7 @@ try:
     namespaces()
     other_root()
     forked()
+    execs()
     twice()
     at_once()
 finally:

@@ -16,6 +16,7 @@
  *	locks		N threads wait in a futex, none elsewhere
  *	trap		counts SIGTRAP; a line of input makes it raise one
  *	small_stack	a thread in poll on 16 KiB of stack
+ *	execs		becomes itself again every 20 ms, N times; then as threads
  *	registers	a thread holds a value in each register over its poll
  *	forks		a line of input makes it fork a child, in poll like itself
  *
@@ -274,6 +275,20 @@ static void kind_small_stack(void)
 	pthread_mutex_lock(&gate);
 }
 
+static void kind_execs(void)
+{
+	char left[16];
+
+	start(in_poll, 3, 0);
+	if (!number)
+		until_end();
+	else if (poll(NULL, 0, 20) <= 0) {
+		snprintf(left, sizeof(left), "%u", number - 1);
+		execl("/proc/self/exe", "stress_odd", "execs", left, NULL);
+		_exit(2);
+	}
+}
+
 static _Atomic unsigned held, changed;
 
 static void *hold_registers(void *arg)
@@ -344,6 +359,7 @@ static const struct kind {
 	{ "locks", kind_locks },
 	{ "trap", kind_trap },
 	{ "small_stack", kind_small_stack },
+	{ "execs", kind_execs },
 	{ "registers", kind_registers },
 	{ "forks", kind_forks },
 };
