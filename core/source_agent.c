@@ -152,8 +152,9 @@ static void open_attach(struct source *s)
 		err = attach_new(&s->attach, path, s->context->inject);
 	if (err)
 		snprintf(s->attach_fix, sizeof(s->attach_fix),
-			 "%.90s: %.40s; build or install it", path,
-			 strerror(-err));
+			 "install %.60s (%.30s), or name it: moetop run "
+			 "--agent PATH -- CMD",
+			 path, strerror(-err));
 }
 
 static void report(struct source *s, pid_t pid, const struct attach_status *a,
