@@ -7,8 +7,9 @@
  * number of restart_syscall in x8, is done here, because by then the stop is
  * another one (arch/arm64/kernel/signal.c, do_signal).
  *
- * A call discards the scalable vectors, so a parked thread has none to save:
- * the 32 registers of 128 bits are its whole vector state.
+ * A call discards what the scalable vectors have beyond 128 bits, so the 32
+ * registers of 128 bits are the whole vector state of a parked thread, whatever
+ * it did before (Documentation/arch/arm64/sve.rst, "System call behaviour").
  */
 #include "target/inject_arch.h"
 
@@ -42,14 +43,13 @@
 
 /* Register sets and records that older headers do not name. */
 #define SET_SYSTEM_CALL 0x404
-#define SET_SVE 0x405
 #define SET_SSVE 0x40b
 #define SET_ZA 0x40c
 #define SET_GCS 0x410
 #define SVE_LIVE 1u
 #define GCS_ON 1u
 
-/* Head of the register sets SVE, SSVE and ZA. */
+/* Head of the register sets SSVE and ZA. */
 struct scalable {
 	uint32_t bytes;
 	uint32_t max_bytes;
@@ -105,8 +105,7 @@ static int check_extensions(pid_t tid)
 	struct shadow_stack gcs = { 0 };
 	size_t bytes = sizeof(gcs);
 
-	if ((scalable_state(tid, SET_SVE).flags & SVE_LIVE) ||
-	    (scalable_state(tid, SET_SSVE).flags & SVE_LIVE) ||
+	if ((scalable_state(tid, SET_SSVE).flags & SVE_LIVE) ||
 	    scalable_state(tid, SET_ZA).bytes > sizeof(struct scalable))
 		return -EOPNOTSUPP;
 	if (!get_set(tid, SET_GCS, &gcs, &bytes) && (gcs.enabled & GCS_ON))
