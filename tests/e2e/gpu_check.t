@@ -8,6 +8,7 @@ their arguments: it prints the steps and fills a ring.
 import ctypes
 import os
 import re
+import select
 import struct
 import subprocess
 import sys
@@ -41,7 +42,14 @@ FAULTS = [
     ("disabled", ["the agent is content"]),
     ("slow", ["outside windows a step costs"]),
     ("late_rows", ["no rows are claimed"]),
+    ("slow_asleep", ["after a detach a step costs"]),
+    ("no_stub", ["detach: CUPTI is left", "4 times detached"]),
+    ("no_new_kernels", ["kernel records of the new graph", "4 times"]),
+    ("thrice", ["with a live graph: 3 times, disabled fatal"]),
+    ("leak", ["GPU memory does not grow"]),
 ]
+
+TOLD = ("slow_asleep", "no_stub", "no_new_kernels", "thrice", "leak")
 
 number, failed = 0, 0
 
@@ -151,8 +159,85 @@ def agent_records(mode, steps, windows, fault):
     return out
 
 
+class Player:
+    """The program and the agent of the mode "told", in real time."""
+
+    def __init__(self, fault):
+        self.fault, self.captured, self.lives, self.windows = fault, 0, 1, 0
+        self.window_ns = R.now_ns()
+        fd = os.memfd_create("moetop-ring")
+        os.ftruncate(fd, R.HEADER + CAPACITY * R.RECORD)
+        self.ring = R.mmap.mmap(fd, R.HEADER + CAPACITY * R.RECORD)
+        struct.pack_into("=4I", self.ring, 8, 1, 1, R.RECORD, CAPACITY)
+        self.state("idle")
+        struct.pack_into("=Q", self.ring, 0, R.MAGIC)
+
+    def get(self, at, fmt="=I"):
+        return struct.unpack_from(fmt, self.ring, at)[0]
+
+    def state(self, name, reason="none"):
+        struct.pack_into("=4I", self.ring, R.STATE, R.STATES.index(name),
+                         R.REASONS.index(reason), self.lives, 0)
+
+    def is_(self, name):
+        return R.STATES[self.get(R.STATE)] == name
+
+    def window(self):
+        self.windows += 1
+        self.window_ns = now = R.now_ns()
+        head = self.get(R.HEAD, "=Q")
+        at = R.HEADER + head % CAPACITY * R.RECORD
+        kernels = 0 if self.fault == "no_new_kernels" and self.captured \
+            else 1000
+        self.ring[at:at + R.RECORD] = record(
+            R.WINDOW, window=self.windows, layers_seen=LAYERS,
+            start_ns=now, end_ns=now, decode_steps=5, kernels=kernels)
+        struct.pack_into("=Q", self.ring, R.HEAD, head + 1)
+
+    def agent(self):
+        detach = self.get(R.CONTROL + 24)
+        if detach and not self.is_("stub") and self.fault != "no_stub":
+            self.state("stub")
+        elif not detach and self.is_("stub"):
+            self.lives += 1
+            if self.fault == "thrice" and self.lives > 5:
+                self.state("disabled", "fatal")
+            else:
+                self.state("idle")
+        elif self.is_("idle") and R.now_ns() - self.window_ns > 2e7:
+            self.window()
+
+    def program(self):
+        line = sys.stdin.readline().strip() \
+            if select.select([sys.stdin], [], [], 0.001)[0] else ""
+        if line == "capture":
+            self.captured += 1
+            print("captured")
+        elif line == "memory":
+            used = 2 ** 25 * self.lives if self.fault == "leak" else 0
+            print("memory", 2 ** 36 - used)
+        return line != "quit"
+
+    def run(self):
+        go, n = True, 0
+        while go:
+            n += 1
+            now = R.now_ns()
+            slow = self.fault == "slow_asleep" and self.is_("stub")
+            print("step", n, now, now + STEP_NS * (105 if slow else 100) // 100)
+            self.agent()
+            go = self.program()
+            sys.stdout.flush()
+        print("steps", n, STEP_NS)
+
+
 def play(mode, count):
     fault = os.environ[FAULT]
+    if mode == "told":
+        if fault == "no_agent":
+            return 0
+        Player(fault).run()
+        return 0
     agent = mode == "late" or "CUDA_INJECTION64_PATH" in os.environ
     if fault == "crash" and mode == "eager":
         sys.exit("cudaErrorLaunchFailure")
@@ -168,11 +253,11 @@ def play(mode, count):
 
 # ---- the tests -------------------------------------------------------------
 
-def run_check(fault):
-    env = dict(os.environ)
+def run_check(fault, cycles=4):
+    env = dict(os.environ, GPU_CHECK_CYCLES=str(cycles))
     env[FAULT] = fault
     p = subprocess.run([sys.executable, CHECK, "/agent.so", __file__], env=env,
-                       capture_output=True, text=True, timeout=100)
+                       capture_output=True, text=True, timeout=200)
     lines = p.stdout.splitlines()
     return p.returncode, [s for s in lines if s.startswith("FAIL")], \
         p.stdout + p.stderr
@@ -192,7 +277,7 @@ def test_good():
 
 def test_faults():
     for fault, want in FAULTS:
-        rc, fails, text = run_check(fault)
+        rc, fails, text = run_check(fault, 4 if fault in TOLD else 0)
         check(rc == 1 and len(fails) == len(want) and
               all(w in s for w, s in zip(want, fails)),
               f"{fault}: found, and nothing else", text)
@@ -205,7 +290,7 @@ def test_no_run():
           "a program that dies is a FAIL and no crash", text)
     rc, fails, text = run_check("no_agent")
     check(rc == 1 and "Traceback" not in text
-          and sum("the agent is in the process" in s for s in fails) == 3,
+          and sum("the agent is in the process" in s for s in fails) == 4,
           "a process without the agent is a FAIL and no crash", text)
 
 

@@ -6,10 +6,12 @@
 // of (step, layer, token) that check.py computes again, so the sampled rows
 // can be compared exactly.
 //
-// moe_steps eager|graph|late STEPS [AGENT]: prints "step N start_ns end_ns" of
-// each step, CLOCK_MONOTONIC of the host.  "late" loads AGENT itself after the
-// capture, as an injector would.  Ends with "steps N mean_ns": host time per
-// step after the first tenth.
+// moe_steps eager|graph|late|told STEPS [AGENT]: prints "step N start_ns end_ns"
+// of each step, CLOCK_MONOTONIC of the host.  "late" loads AGENT itself after the
+// capture, as an injector would.  "told" obeys lines on its standard input
+// between two steps: "capture" puts a new graph in place of the old and answers
+// "captured", "memory" answers "memory FREE_BYTES", "quit" ends it.  Ends with
+// "steps N mean_ns": host time per step after the first tenth.
 #include <cuda.h>
 #include <cuda_runtime.h>
 
@@ -19,6 +21,7 @@
 #include <cstring>
 #include <ctime>
 #include <dlfcn.h>
+#include <poll.h>
 #include <unistd.h>
 
 #define CHECK(call)                                        \
@@ -186,10 +189,35 @@ static bool load_agent(const char *path)
 	return start && start() == 1;
 }
 
+// Obey what has come; false: to quit.
+static bool obey(cudaGraphExec_t *exec, const buffers &b, cudaStream_t s)
+{
+	struct pollfd in = { 0, POLLIN, 0 };
+	char line[64] = "";
+	size_t available, total;
+
+	for (size_t n = 0; poll(&in, 1, n ? 1000 : 0) > 0; n++) {
+		if (n + 1 == sizeof(line) || read(0, line + n, 1) != 1)
+			return false;
+		if (line[n] == '\n')
+			break;
+	}
+	if (!strcmp(line, "capture\n")) {
+		CHECK(cudaGraphExecDestroy(*exec));
+		*exec = capture(b, s);
+		printf("captured\n");
+	} else if (!strcmp(line, "memory\n")) {
+		CHECK(cudaMemGetInfo(&available, &total));
+		printf("memory %llu\n", (unsigned long long)available);
+	}
+	return strcmp(line, "quit\n") != 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "graph";
 	int steps = argc > 2 ? atoi(argv[2]) : 1000;
+	bool told = !strcmp(mode, "told");
 	cudaGraphExec_t exec = nullptr;
 	cudaStream_t s;
 	buffers b;
@@ -224,6 +252,10 @@ int main(int argc, char **argv)
 		CHECK(cudaStreamSynchronize(s));
 		printf("step %d %llu %llu\n", i, (unsigned long long)t,
 		       (unsigned long long)now_ns());
+		if (told)
+			fflush(stdout);
+		if (told && !obey(&exec, b, s))
+			steps = i;
 	}
 	printf("steps %d %llu\n", steps,
 	       (unsigned long long)((now_ns() - start) /
