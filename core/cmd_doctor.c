@@ -173,7 +173,10 @@ static void check_ranks(struct checkup *u, const struct target *t,
 	struct outlook o;
 	char what[256];
 
-	if (!t->n_ranks)
+	if (!t->n_ranks && t->denied)
+		add(u, "T2", false, "the server's descriptors are hidden",
+		    "run as root, or as the user of the server");
+	else if (!t->n_ranks)
 		add(u, "T2", false, "no process of the server uses CUDA",
 		    "wait until it has started, or give another pid");
 	for (unsigned i = 0; i < t->n_ranks; i++) {
