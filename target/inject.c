@@ -3,7 +3,7 @@
  */
 #include "target/inject.h"
 
-#include "target/inject_borrow.h"
+#include "target/inject_lease.h"
 #include "target/inject_load.h"
 #include "target/inject_stop.h"
 #include "target/proc.h"
@@ -188,7 +188,7 @@ int inject(pid_t pid, const struct inject_image *image, struct inject_report *r)
 	if (err)
 		return err;
 	j.b.target = &t;
-	j.b.deadline_ns = stop_now_ns() + INJECT_LIMIT_NS;
+	j.b.deadline_ns = stop_now_ns() + INJECT_LIMIT_NS - LEASE_BACK_NS;
 	err = probe_lock(&t, r);
 	if (!err)
 		err = run(&j, image);

@@ -301,7 +301,7 @@ static void take_back(struct lease *l)
 {
 	struct boot_control *c = l->b->control;
 
-	if (!stop_settle(&l->stop, lease_until(l, LEASE_CALL_WAIT_NS))) {
+	if (!stop_settle(&l->stop, lease_back_until(l))) {
 		lease_calm(l);
 		set_word(&c->release);
 		return;
@@ -315,8 +315,7 @@ static void take_back(struct lease *l)
 	}
 	if (atomic_load(&c->made) != BOOT_MADE)
 		lease_tidy(l);
-	lease_retreat(l);
-	set_word(&c->taken);
+	set_word(lease_retreat(l) ? &c->taken : &c->release);
 	inject_moment(MOMENT_RELEASED);
 }
 
@@ -346,12 +345,13 @@ static enum borrow_end start_thread(struct lease *l)
 	if (!made && l->stop.at == STOP_NONE) {
 		/* A lock of the C library is held for long.  The thread comes
 		 * back by its frame when it has it. */
+		atomic_store(&c->go, BOOT_GO_END);
 		set_word(&c->release);
 		probe_refuse(l->r, INJECT_TIMEOUT, "try again",
 			     "starting a thread took more than %u ms",
 			     (unsigned)(MADE_WAIT_NS / 1000000));
 		lease_calm(l);
-		if (stop_settle(&l->stop, lease_until(l, LEASE_CALL_WAIT_NS)))
+		if (stop_settle(&l->stop, lease_back_until(l)))
 			stop_detach(&l->stop);
 		l->r->pause_ns = stop_now_ns() - l->begin_ns;
 		return BORROW_FAILED;

@@ -27,6 +27,11 @@ uint64_t lease_until(const struct lease *l, uint64_t wait_ns)
 	return t < l->b->deadline_ns ? t : l->b->deadline_ns;
 }
 
+uint64_t lease_back_until(const struct lease *l)
+{
+	return l->b->deadline_ns + LEASE_BACK_NS;
+}
+
 uint64_t lease_page_bytes(void)
 {
 	return (uint64_t)sysconf(_SC_PAGESIZE);
@@ -122,32 +127,36 @@ static bool wants_again(const struct lease *l)
 	       !has_pending_signal(l);
 }
 
-void lease_give_back(struct lease *l, bool changed)
+bool lease_give_back(struct lease *l, bool changed)
 {
 	struct cpu_regs regs = l->saved.regs;
 	bool again = wants_again(l);
+	int err = 0;
 
 	cpu_resume(&regs, again ? CPU_RESUME_AGAIN : CPU_RESUME_KERNEL);
 	if (changed) {
 		lease_calm(l);
 		inject_moment(MOMENT_CALM);
-		cpu_set_vector(l->stop.tid, &l->saved);
+		err = cpu_set_vector(l->stop.tid, &l->saved);
 		inject_moment(MOMENT_VECTOR);
 		set_mask(l, l->sigmask);
 		inject_moment(MOMENT_UNMASKED);
 	}
-	if (changed || again)
-		cpu_set_regs(l->stop.tid, &regs);
+	if (!err && (changed || again))
+		err = cpu_set_regs(l->stop.tid, &regs);
 	inject_moment(MOMENT_RESTORED);
 	stop_detach(&l->stop);
 	l->r->pause_ns = stop_now_ns() - l->begin_ns;
+	return !err;
 }
 
-void lease_retreat(struct lease *l)
+bool lease_retreat(struct lease *l)
 {
-	if (stop_settle(&l->stop, lease_until(l, LEASE_CALL_WAIT_NS)))
-		lease_give_back(l, true);
+	bool back = stop_settle(&l->stop, lease_back_until(l)) &&
+		    lease_give_back(l, true);
+
 	lease_calm(l);
+	return back;
 }
 
 /* How the frame resumes the call, should the tracer die. */
@@ -262,8 +271,9 @@ void lease_tidy(struct lease *l)
 	const uint64_t control[6] = { b->control ? b->control->mapped : 0,
 				      lease_page_bytes() };
 
-	if (b->fd_there < 0 ||
-	    !stop_settle(&l->stop, lease_until(l, LEASE_CALL_WAIT_NS)))
+	/* a signal that waits in this stop would be lost by going on */
+	if (b->fd_there < 0 || !stop_settle(&l->stop, lease_back_until(l)) ||
+	    stop_sent_signal(&l->stop))
 		return;
 	l->place = l->calm;
 	if (control[0])

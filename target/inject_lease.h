@@ -13,6 +13,7 @@
 #include "target/inject_stop.h"
 
 #define LEASE_NAME_BYTES 64u /* below the frame: the memfd's name, zeroes */
+#define LEASE_BACK_NS 500000000ull
 #define LEASE_CALL_WAIT_NS 1000000000ull /* it may wait for a processor */
 
 struct lease {
@@ -35,8 +36,10 @@ struct lease {
 	uint8_t frame[LEASE_NAME_BYTES + CPU_FRAME_MAX];
 };
 
-/* The earlier of now + wait_ns and the end of the injection. */
+/* The earlier of now + wait_ns and the end of the injection; the way back has
+ * some more time. */
 uint64_t lease_until(const struct lease *l, uint64_t wait_ns);
+uint64_t lease_back_until(const struct lease *l);
 
 uint64_t lease_page_bytes(void);
 
@@ -71,12 +74,15 @@ int64_t lease_call(struct lease *l, long number, const uint64_t args[6],
  * without having started another. */
 void lease_tidy(struct lease *l);
 
-/* All is as it was before: the thread stands in get_signal().  changed: it has
- * worked for us. */
-void lease_give_back(struct lease *l, bool changed);
+/*
+ * All is as it was before: the thread stands in get_signal().  changed: it has
+ * worked for us.  false: it could not be done, and the thread goes home by its
+ * frame.
+ */
+bool lease_give_back(struct lease *l, bool changed);
 
-/* The same from wherever it stands.  One that cannot be had any more puts
- * itself right as soon as we are gone. */
-void lease_retreat(struct lease *l);
+/* The same from wherever it stands.  One that cannot be had any more (false)
+ * goes home by its frame as well. */
+bool lease_retreat(struct lease *l);
 
 #endif

@@ -120,11 +120,11 @@ bool stop_settle(struct stopped *s, uint64_t deadline_ns)
 	return true;
 }
 
-/* A signal that somebody sent, not one that the code which ran has earned. */
-static int signal_to_pass(const struct stopped *s)
+int stop_sent_signal(const struct stopped *s)
 {
 	siginfo_t info;
 
+	/* from the kernel: the code that ran has earned it */
 	if (s->at != STOP_SIGNAL ||
 	    ptrace(PTRACE_GETSIGINFO, s->tid, NULL, &info) || info.si_code > 0)
 		return 0;
@@ -133,6 +133,6 @@ static int signal_to_pass(const struct stopped *s)
 
 void stop_detach(struct stopped *s)
 {
-	ptrace(PTRACE_DETACH, s->tid, NULL, (long)signal_to_pass(s));
+	ptrace(PTRACE_DETACH, s->tid, NULL, (long)stop_sent_signal(s));
 	s->at = STOP_NONE;
 }

@@ -47,6 +47,9 @@ bool stop_is_settled(const struct stopped *s);
  * that stands does nothing of its own on the way.  false: it cannot be had. */
 bool stop_settle(struct stopped *s, uint64_t deadline_ns);
 
+/* The signal that somebody sent and that STOP_SIGNAL is about, else 0. */
+int stop_sent_signal(const struct stopped *s);
+
 /* Let go of a stopped thread, for good.  A signal that was sent to it and found
  * it in STOP_SIGNAL is delivered. */
 void stop_detach(struct stopped *s);
