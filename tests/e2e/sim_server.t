@@ -357,7 +357,7 @@ def test_duration():
 
 
 def test_refusals():
-    for options, word in ((["--tp", "2"], "one rank"),
+    for options, word in ((["--backend", "nowhere"], "nowhere"),
                           (["--gpu", "V100"], "V100"),
                           (["--host", "nowhere"], "nowhere"),
                           (["--model", "README.md"], "README.md")):
