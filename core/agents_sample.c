@@ -35,11 +35,27 @@ static void widen_rows(struct sample_rows *r, double by)
 	r->padded_rows *= by;
 }
 
-/* From the experts of the mean rank to those of the layer. */
+static void widen_clusters(struct sample_clusters *c, double by)
+{
+	c->rows *= by;
+	c->rows_squared *= by * by;
+	c->active *= by;
+	c->active_squared *= by * by;
+	c->cell_rows_squared *= by * by;
+	c->uu *= by * by;
+	c->uf *= by * by;
+	c->ff *= by * by;
+}
+
+/* From the experts of the mean rank to those of the layer; what the fullest rank
+ * has keeps its proportion. */
 static void widen(struct sample_window *w, unsigned shares)
 {
 	if (shares < 2)
 		return;
+	widen_clusters(&w->clusters, shares);
+	w->rank_rows_max *= shares;
+	w->rank_active_max *= shares;
 	widen_rows(&w->rows, shares);
 	widen_rows(&w->prefill_rows, shares);
 	for (unsigned l = 0; l < w->n_layers; l++)

@@ -156,11 +156,11 @@ static bool window_take(struct model *m, const struct sample *in,
 {
 	const struct sample_window *w = in->window;
 	struct sample_window whole = *w;
-	double tokens, spread, ranks;
+	double tokens, spread;
 	double end_ns = w->end_ns > 0 ? w->end_ns : in->now_ns;
 	struct load load;
 
-	ranks = learn_whole_layers(&whole, in->gpus, arch);
+	learn_whole_layers(&whole, in->gpus, arch);
 	tokens = window_tokens(&whole, arch);
 	load_of_window(m, end_ns - w->wall_ns, end_ns, in->interval_s * 1e9,
 		       tokens, &load, &spread);
@@ -170,7 +170,6 @@ static bool window_take(struct model *m, const struct sample *in,
 	if (m->have_window && !(w->steps[0] > 0 || w->rows.cells > 0))
 		return false;
 	m->window = whole;
-	m->window_ranks = ranks;
 	m->have_window = true;
 	m->window_ns = end_ns;
 	m->window_load = load;

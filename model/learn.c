@@ -96,15 +96,15 @@ static double ranks_of_layer(const struct sample_window *w, double gpus,
 	return 1;
 }
 
-double learn_whole_layers(struct sample_window *w, double gpus,
-			  const struct arch *arch)
+void learn_whole_layers(struct sample_window *w, double gpus,
+			const struct arch *arch)
 {
 	double fused, ranks;
 
 	keep_sane(&w->rows);
 	keep_sane(&w->prefill_rows);
 	if (!arch || !arch_is_moe(arch))
-		return 1;
+		return;
 	fused = slots(&w->rows) - arch->experts;
 	if (fused > 0.5 && fused < arch->shared_experts + 0.5) {
 		drop_fused(&w->rows, arch->top_k, fused);
@@ -115,13 +115,14 @@ double learn_whole_layers(struct sample_window *w, double gpus,
 	}
 	ranks = ranks_of_layer(w, gpus, arch->experts);
 	if (!(ranks > 1))
-		return 1;
+		return;
 	pool(&w->rows, ranks);
 	pool(&w->prefill_rows, ranks);
 	pool_clusters(&w->clusters, ranks);
+	w->rank_rows_max *= ranks;
+	w->rank_active_max *= ranks;
 	for (unsigned l = 0; l < w->n_layers; l++)
 		pool(&w->layers[l].rows, ranks);
-	return ranks;
 }
 
 /* ---- traffic ------------------------------------------------------------- */

@@ -159,13 +159,10 @@ static void put_balance(const struct model *m, const struct evidence *e,
 	    stale);
 	if (!(w->ranks > 1))
 		return;
-	/* what the window holds is the mean rank, or its sum over them */
-	put(out, METRIC_RANK_ROWS,
-	    fmax(w->rank_rows_max / (w->rows.rows / m->window_ranks), 1), s,
+	put(out, METRIC_RANK_ROWS, fmax(w->rank_rows_max / w->rows.rows, 1), s,
 	    stale);
 	put(out, METRIC_RANK_ACTIVE,
-	    fmax(w->rank_active_max / (w->rows.active / m->window_ranks), 1), s,
-	    stale);
+	    fmax(w->rank_active_max / w->rows.active, 1), s, stale);
 }
 
 static void put_valley(const struct model *m, struct snapshot *out)

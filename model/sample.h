@@ -96,7 +96,8 @@ struct sample_window {  /* kernel records since the last interval */
 	struct sample_rows prefill_rows;
 	struct sample_clusters clusters; /* decode */
 	double ranks; /* that the means below and above are of; 0 unknown */
-	double rank_rows_max, rank_active_max; /* fullest rank's sums */
+	/* the fullest rank's sums, over rows.rows and rows.active: max/mean */
+	double rank_rows_max, rank_active_max;
 	double cells_rejected, cells_lost, bad_steps, kernels;
 	unsigned layers_seen; /* layers of a step, draft ones left out; 0 ? */
 	unsigned n_layers;

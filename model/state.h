@@ -67,11 +67,10 @@ struct model {
 	struct prompts prompts; /* of the newest window */
 	bool have_window;
 	struct sample_window window; /* the newest with decode steps */
-	double window_ranks; /* that its rows are the sum of; 1: the mean rank */
-	double window_ns;    /* CLOCK_MONOTONIC of its end */
-	struct load window_load; /* load when it was taken */
-	bool window_mixed;       /* the load changed inside it */
-	double tokens_scale;     /* B over the load signal, 1 if they agree */
+	double window_ns;            /* CLOCK_MONOTONIC of its end */
+	struct load window_load;     /* load when it was taken */
+	bool window_mixed;           /* the load changed inside it */
+	double tokens_scale; /* B over the load signal, 1 if they agree */
 
 	struct traffic
 		traffic;       /* of the last window with rows; batch 0: none */
@@ -130,9 +129,9 @@ struct evidence {
 /* learn.c: what a window says beyond itself. */
 
 /* One rank's experts, or a fused shared expert among them, made the whole
- * layer's routed experts; rows of the ranks are pooled.  How many ranks. */
-double learn_whole_layers(struct sample_window *w, double gpus,
-			  const struct arch *arch);
+ * layer's routed experts; rows of the ranks are pooled. */
+void learn_whole_layers(struct sample_window *w, double gpus,
+			const struct arch *arch);
 /* tokens: B of m->window, which has just been taken. */
 void learn_traffic(struct model *m, const struct sample *in,
 		   const struct arch *arch, double tokens);
