@@ -48,9 +48,9 @@ struct cupti_api {
 	int (*dropped)(void *context, uint32_t stream, size_t *dropped);
 	int (*set_attribute)(int attr, size_t *bytes, void *value);
 	int (*timestamp)(uint64_t *ns);
+	int (*flush_all)(uint32_t forced);
 
 	/* The same for every kind of client. */
-	int (*flush_all)(uint32_t flag);
 	int (*version)(uint32_t *version);
 	/* These may be NULL. */
 	int (*enable_domain)(uint32_t enable, void *subscriber, int domain);

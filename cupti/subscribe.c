@@ -42,6 +42,14 @@ static int v2_timestamp(uint64_t *ns)
 	return v2.call.timestamp(v2.subscriber, ns);
 }
 
+/* Flushes are for all clients: a forced one would end the others' records that
+ * are not complete, without times. */
+static int v2_flush_all(uint32_t forced)
+{
+	(void)forced;
+	return v2.alone.flush_all(0);
+}
+
 static void v2_requested(uint8_t **buffer, size_t *bytes, size_t *max_records,
 			 struct cupti_buffer_info *info)
 {
@@ -86,6 +94,7 @@ static void act_for(struct cupti_api *api, void *subscriber)
 	api->dropped = v2_dropped;
 	api->set_attribute = v2_set_attribute;
 	api->timestamp = v2_timestamp;
+	api->flush_all = v2_flush_all;
 }
 
 static void act_alone(struct cupti_api *api)
@@ -99,6 +108,7 @@ static void act_alone(struct cupti_api *api)
 	api->dropped = v2.alone.dropped;
 	api->set_attribute = v2.alone.set_attribute;
 	api->timestamp = v2.alone.timestamp;
+	api->flush_all = v2.alone.flush_all;
 }
 
 int cupti_subscribe(struct cupti_api *api, bool share, cupti_callback callback,

@@ -19,7 +19,8 @@
 /*
  * Subscribe, as one of several if `share` (cupti_is_shareable), else or where
  * CUPTI refuses that, as the only one.  The record calls of *api act for this
- * subscriber until the next call of this function.
+ * subscriber until the next call of this function; beside others a flush is
+ * never forced, since it would cut their records short.
  *
  * CUPTI_OK, and *subscriber and *shared are written; or a CUptiResult,
  * CUPTI_E_MULTIPLE_SUBSCRIBERS when another client is in the way.  `other`

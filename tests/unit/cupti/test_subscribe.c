@@ -57,6 +57,11 @@ static int disable(int kind)
 	return note("disable");
 }
 
+static int flush_all(uint32_t forced)
+{
+	return note(forced ? "forced" : "flush");
+}
+
 static int ours(void *subscriber)
 {
 	assert_ptr_equal(subscriber, &fake.v2_answer);
@@ -137,6 +142,7 @@ static int setup(void **state)
 		.enable = enable,
 		.disable = disable,
 		.next_record = next_record,
+		.flush_all = flush_all,
 		.v2 = { .subscribe = subscribe_v2,
 			.register_callbacks = register_v2,
 			.enable = enable_v2,
@@ -173,11 +179,11 @@ static void shares_where_it_can(void **state)
 	assert_ptr_equal(record, buffer);
 	assert_int_equal(api.dropped(NULL, 0, &n), 0);
 	assert_int_equal(api.set_attribute(1, &n, NULL), 0);
-	assert_int_equal(api.timestamp(&ns), 0);
+	assert_int_equal(api.timestamp(&ns) | api.flush_all(1), 0);
 	assert_int_equal(ns, 5);
 	assert_int_equal(n, 3);
 	assert_string_equal(fake.calls, "subscribe2 enable2 disable2 next2 "
-					"dropped2 attr2 time2 ");
+					"dropped2 attr2 time2 flush ");
 }
 
 static void is_alone_where_it_must(void **state)
@@ -187,7 +193,8 @@ static void is_alone_where_it_must(void **state)
 	assert_ptr_equal(subscriber, &fake.v1_answer);
 	assert_false(shared);
 	api.enable(10);
-	assert_string_equal(fake.calls, "subscribe enable ");
+	api.flush_all(1);
+	assert_string_equal(fake.calls, "subscribe enable forced ");
 	setup(NULL);
 	api.v2.timestamp = NULL; /* as in 13.2 */
 	assert_int_equal(run(true), CUPTI_OK);
@@ -225,7 +232,8 @@ static void the_calls_follow_the_last_subscription(void **state)
 	fake.calls[0] = '\0';
 	api.enable(10);
 	api.next_record(NULL, 0, NULL);
-	assert_string_equal(fake.calls, "enable next ");
+	api.flush_all(1);
+	assert_string_equal(fake.calls, "enable next forced ");
 	fake.v2_answer = CUPTI_OK;
 	assert_int_equal(run(true), CUPTI_OK);
 	assert_int_equal(run(false), CUPTI_OK);
