@@ -47,8 +47,12 @@ int memory_make_buffers(void)
 {
 	int err;
 
-	if (agent.buffers.memory)
+	if (agent.buffers.memory) {
+		/* Given back in between: no fault in the host's threads. */
+		madvise(agent.buffers.memory, buffer_bytes(),
+			MADV_POPULATE_WRITE);
 		return 0;
+	}
 	err = buffers_init(&agent.buffers, agent.config.buffers, BUFFER_BYTES);
 	/* A host that forks need not copy the tables of these pages. */
 	if (!err)
