@@ -21,6 +21,7 @@ struct agents_without {
 	pid_t pid;
 	int error;    /* of rank_open, 0: there was no ring to open */
 	pid_t reader; /* -EBUSY: who reads it, in its own namespace; 0 unknown */
+	bool unseen;  /* NVML sees others of the server on a GPU, and not it */
 };
 
 struct agents_gone {

@@ -146,6 +146,8 @@ static void describe_without(const struct source *s,
 	if (a->error) {
 		explain_error(a, &w);
 		snprintf(r->agent, sizeof(r->agent), "refused");
+	} else if (a->unseen && s->attach) {
+		set_words(&w, "left alone: NVML does not see it on a GPU", "");
 	} else if (explain_attach(s, a->pid, &w, &state)) {
 		bool refused = w.fix[0] || state == ATTACH_REFUSED;
 

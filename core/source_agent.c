@@ -224,7 +224,10 @@ static void look(struct source *s, uint64_t now_ns)
 			continue;
 		ring = ring_of(s, r, &a, now_ns);
 		report_news(s, r, &a, ended, now_ns);
-		*w = (struct agents_without){ .pid = r->pid };
+		*w = (struct agents_without){
+			.pid = r->pid,
+			.unseen = nvml_denies(s->context, r->pid),
+		};
 		if (ring[0]) {
 			w->error = open_rank(s, r, ring, now_ns);
 			if (!w->error)

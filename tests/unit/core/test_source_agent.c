@@ -296,6 +296,8 @@ static void whom_nvml_does_not_see_is_left_alone(void **state)
 		usleep(2000);
 	}
 	assert_int_equal(atomic_load(&injections), 0);
+	source_agent.describe(source, &snapshot);
+	assert_non_null(strstr(snapshot.target.ranks[0].reason, "NVML"));
 }
 
 static void a_rank_that_ended_is_shown_until_another_comes(void **state)
