@@ -52,7 +52,7 @@ struct inject_report {
 	int call;          /* number of the system call it was in */
 	unsigned tries;    /* threads that we asked to stop */
 	unsigned stops;    /* ptrace stops */
-	uint64_t pause_ns; /* the borrowed thread did not do its own work */
+	uint64_t pause_ns; /* from the borrowed thread's stop to its release */
 	uint64_t load_ns;  /* dlopen and InitializeInjection */
 	char why[160];     /* one line for people, "" when all is well; with
 			      INJECT_OK something to know */

@@ -124,10 +124,10 @@ static enum borrow_end take(struct lease *l)
 		return BORROW_FAILED;
 	}
 	inject_moment(MOMENT_SEIZED);
-	l->begin_ns = stop_now_ns();
 	/* signals that came first are its own business */
 	while (stop_wait(&l->stop, deadline_ns) == STOP_SIGNAL)
 		stop_go(&l->stop, false, l->stop.signal);
+	l->begin_ns = l->stop.ran_ns;
 	inject_moment(MOMENT_STOPPED);
 	if (l->stop.at == STOP_NONE)
 		return BORROW_LOST;

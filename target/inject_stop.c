@@ -9,7 +9,7 @@
 #include <time.h>
 
 /* A stop comes within some ten microseconds, or waits for a processor. */
-#define SPIN_NS 200000u
+#define SPIN_NS 100000u
 #define REST_NS 20000
 
 void (*inject_moment_hook)(enum inject_moment m);
@@ -34,7 +34,7 @@ int stop_seize(struct stopped *s, pid_t tid)
 	 * would get SIGTRAP, and that kills it. */
 	const long options = PTRACE_O_TRACESYSGOOD;
 
-	*s = (struct stopped){ .tid = tid };
+	*s = (struct stopped){ .tid = tid, .ran_ns = stop_now_ns() };
 	if (ptrace(PTRACE_SEIZE, tid, NULL, options) ||
 	    ptrace(PTRACE_INTERRUPT, tid, NULL, NULL))
 		return -errno;
@@ -57,7 +57,7 @@ static enum stop classify(struct stopped *s, int status)
 enum stop stop_wait(struct stopped *s, uint64_t deadline_ns)
 {
 	const struct timespec rest = { .tv_nsec = REST_NS };
-	uint64_t begin_ns = stop_now_ns(), now_ns;
+	uint64_t begin_ns = stop_now_ns(), now_ns = begin_ns;
 	int status;
 
 	for (;;) {
@@ -67,6 +67,7 @@ enum stop stop_wait(struct stopped *s, uint64_t deadline_ns)
 			return s->at = classify(s, status);
 		if (got < 0 && errno != EINTR)
 			return s->at = STOP_GONE;
+		s->ran_ns = now_ns;
 		now_ns = stop_now_ns();
 		if (now_ns >= deadline_ns)
 			return s->at = STOP_NONE;

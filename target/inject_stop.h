@@ -25,6 +25,7 @@ struct stopped {
 	enum stop at;
 	int signal;
 	unsigned stops;
+	uint64_t ran_ns; /* when it was last seen not to stand */
 };
 
 /* Trace tid and ask it to stop.  0 or -errno. */
