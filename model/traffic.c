@@ -291,7 +291,10 @@ bool traffic_learn(struct traffic *t, const struct traffic_sample *s)
 #define WORTH_WEIGHT 1.5 /* of what three times more or less data change */
 #define PER_DOUBLING 0.008
 #define PER_CORRELATED_DOUBLING 0.12 /* times f */
-#define PER_DOUBLING_SKEW 0.07       /* one parameter only */
+/* One parameter only: the more skew there is, the less its form is known. */
+#define PER_DOUBLING_SKEW 0.03
+#define PER_DOUBLING_STRONG_SKEW 0.08
+#define STRONG_SKEW 0.5
 /* What uniform routing may hide where nothing was measured: measured traffic of
  * models has a of 0.3 and more. */
 #define HIDDEN_SKEW 0.3
@@ -303,8 +306,12 @@ static double relative_error(const struct traffic *t, double b, double u)
 
 	b = fmax(b, 1);
 	doublings = fabs(log2(b / t->batch));
-	if (t->basis == TRAFFIC_SKEW)
-		return hypot(anchor, PER_DOUBLING_SKEW * doublings);
+	if (t->basis == TRAFFIC_SKEW) {
+		rest = PER_DOUBLING_SKEW +
+		       PER_DOUBLING_STRONG_SKEW *
+			       fmin(STRONG_SKEW / t->skew, 1);
+		return hypot(anchor, rest * doublings);
+	}
 	more = anchored(t, raw_active(t, t->tokens * WORTH_RANGE, b),
 			t->unanchored_more, b);
 	less = anchored(t, raw_active(t, t->tokens / WORTH_RANGE, b),
