@@ -79,7 +79,7 @@ static void take_windows(struct source *s)
 	for (unsigned i = 0; i < s->n; i++) {
 		struct sample_window *w = &s->ranks[i]->merge.closed;
 
-		if (!w->windows)
+		if (w->windows <= 0)
 			continue;
 		if (!all && s->window.windows > 0) {
 			/* the same steps and rows, seen once more */
