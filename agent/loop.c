@@ -26,6 +26,7 @@
 #define LOOP_WINDOW_NS 10000000ull
 #define LOOP_NS 20000000ull
 #define LOOP_QUIET_NS 100000000ull
+#define STUB_LOOKS 30u /* a second apart */
 #define EXIT_WAIT_NS 1000000ull
 #define EXIT_WAITS 200u
 
@@ -282,15 +283,23 @@ static void rest(void)
 }
 
 /*
- * The stub's sleep: until `wake` is no longer what it was before the turn, or for
- * a while when a collector has come and there was no memory to rise with.
+ * The stub's sleep: until `wake` is no longer what it was before the turn.  A
+ * session that is open may be one whose heartbeat is late, or that came when
+ * there was no memory to rise with: look again for a while.
  */
 static void sleep_until_called(_Atomic uint32_t *wake, uint32_t before)
 {
-	const struct timespec again = { .tv_sec = 1 };
-	bool called = lives_called(agent_now_ns());
+	const struct ring_control *c = &agent.ring.h->control;
+	const struct timespec second = { .tv_sec = 1 };
+	static uint32_t last, looks;
+	bool again;
 
-	syscall(SYS_futex, wake, FUTEX_WAIT, before, called ? &again : NULL,
+	if (before != last)
+		looks = STUB_LOOKS;
+	last = before;
+	again = looks && atomic_load(&c->session) && !atomic_load(&c->detach);
+	looks -= again;
+	syscall(SYS_futex, wake, FUTEX_WAIT, before, again ? &second : NULL,
 		NULL, 0);
 }
 

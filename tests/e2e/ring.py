@@ -89,7 +89,9 @@ class Ring:
         return struct.unpack_from(fmt, self.map, offset)[0]
 
     def put(self, offset, value, fmt="=Q"):
-        struct.pack_into(fmt, self.map, offset, value)
+        """One store: struct would write byte by byte."""
+        kind = {"=Q": ctypes.c_uint64, "=I": ctypes.c_uint32}[fmt]
+        kind.from_buffer(self.map, offset).value = value
 
     def beat(self):
         self.put(CONTROL, now_ns())
