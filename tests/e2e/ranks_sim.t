@@ -153,9 +153,13 @@ def healthy(name, option, ranks):
 
 
 def workers(server):
-    with open(f"/proc/{server.pid}/task/{server.pid}/children",
-              encoding="ascii") as f:
-        return [int(x) for x in f.read().split()]
+    """Its children, whichever of its threads started them."""
+    found = []
+    for tid in os.listdir(f"/proc/{server.pid}/task"):
+        with open(f"/proc/{server.pid}/task/{tid}/children",
+                  encoding="ascii") as f:
+            found += [int(x) for x in f.read().split()]
+    return found
 
 
 def plausible(snapshots, ranks):
