@@ -353,9 +353,12 @@ void traffic_bounds(const struct traffic *t, double b, double *low,
 
 /* ---- where the valley ends ----------------------------------------------- */
 
-#define GRID 1.4142135623730951 /* between batches looked at */
-#define SLOPE_STEP 1.2
 #define NARROWINGS 5
+/* Of ln b, again for nine of ten of the mixes. */
+#define EXIT_SHAPE_WEIGHT 0.7
+#define EXIT_PER_DOUBLING 0.02
+#define EXIT_PER_CORRELATED_DOUBLING 0.35 /* times f */
+#define EXIT_PER_STRONG_SKEW 0.12
 
 /* d ln U / d ln b. */
 static double slope(const struct traffic *t, double b)
@@ -363,17 +366,6 @@ static double slope(const struct traffic *t, double b)
 	double u = traffic_active(t, b);
 
 	return u > 0 ? traffic_single(t, b) / u : 0;
-}
-
-/* By how much the slope of a bound differs from that of the curve. */
-static double slope_spread(const struct traffic *t, double b)
-{
-	double next = b * SLOPE_STEP, u = traffic_active(t, b);
-
-	return fmax(relative_error(t, next, traffic_active(t, next)) -
-			    relative_error(t, b, u),
-		    0) /
-	       log(SLOPE_STEP);
 }
 
 /* Where the slope falls to share; it only falls. */
@@ -403,32 +395,44 @@ static double crossing(const struct traffic *t, double share)
 	return exp(hi);
 }
 
-/* The same of a bound, near the crossing of the curve itself: the slope there is
- * off by `sign` times its spread. */
-static double bound_crossing(const struct traffic *t, double share, double from,
-			     double sign)
+/* How far the crossing is, in ln b, when the sample is worth this many tokens. */
+static double crossing_off(const struct traffic *t, double tokens, double was,
+			   double share, double at)
 {
-	double b = from, before = 0, off = sign * slope_spread(t, b);
+	struct traffic other = *t;
 
-	/* at the crossing the curve has slope share */
-	for (unsigned i = 0; i < 24; i++) {
-		double step = sign > 0 ? GRID : 1 / GRID, next = b * step;
+	other.tokens = tokens;
+	other.unanchored = was;
+	return fabs(log(crossing(&other, share) / at));
+}
 
-		if (off * sign <= 0 || next < 1 || next > BATCH_MAX)
-			break;
-		before = off;
-		off = slope(t, next) - share + sign * slope_spread(t, next);
-		if (off * sign <= 0)
-			return b * pow(step, before / (before - off));
-		b = next;
+/* Half of the interval around a crossing, in ln b. */
+static double crossing_error(const struct traffic *t, double share, double at)
+{
+	double doublings = fabs(log2(at / t->batch)), shape, worth_, rest;
+	struct traffic prior = *t;
+
+	if (t->basis == TRAFFIC_SKEW) {
+		rest = EXIT_PER_STRONG_SKEW * fmin(STRONG_SKEW / t->skew, 1);
+		return (EXIT_PER_DOUBLING + rest) * doublings;
 	}
-	return b;
+	prior.basis = TRAFFIC_SKEW;
+	prior.unanchored = t->active;
+	shape = EXIT_SHAPE_WEIGHT * log(crossing(&prior, share) / at);
+	worth_ = fmax(crossing_off(t, t->tokens * WORTH_RANGE,
+				   t->unanchored_more, share, at),
+		      crossing_off(t, t->tokens / WORTH_RANGE,
+				   t->unanchored_less, share, at));
+	rest = (EXIT_PER_DOUBLING +
+		EXIT_PER_CORRELATED_DOUBLING * t->correlated) *
+	       doublings;
+	return sqrt(shape * shape + worth_ * worth_ + rest * rest);
 }
 
 double traffic_batch_at(const struct traffic *t, double share, double *low,
 			double *high)
 {
-	double at;
+	double at, off;
 
 	if (!(t->experts > t->top_k))
 		return 0;
@@ -443,10 +447,13 @@ double traffic_batch_at(const struct traffic *t, double share, double *low,
 							 HIDDEN_SKEW, share));
 		return at;
 	}
+	if (!low && !high)
+		return at;
+	off = crossing_error(t, share, at);
 	if (low)
-		*low = bound_crossing(t, share, at, -1);
+		*low = fmax(at * exp(-off), 1);
 	if (high)
-		*high = bound_crossing(t, share, at, 1);
+		*high = fmin(at * exp(off), BATCH_MAX);
 	return at;
 }
 

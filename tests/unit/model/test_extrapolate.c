@@ -119,6 +119,7 @@ static void route(const struct setting *s, const double *sums, uint32_t *rows)
 }
 
 static double sequences[256][EXPERTS_MAX];
+static double weights[LAYERS][EXPERTS_MAX]; /* of the setting at work */
 
 /* Sums over cells, or their means. */
 struct seen {
@@ -166,6 +167,8 @@ struct outcome {
 	double uniform[FACTORS];
 	double skew_low[FACTORS], skew_high[FACTORS]; /* by U(B) alone */
 	double good_toulmin, chao2, equal;            /* at twice the batch */
+	double exit, exit_low, exit_high;
+	double single_low, single_high; /* true s1 there */
 };
 
 /* The three that are for comparison, at twice the batch, from mean counts. */
@@ -187,12 +190,14 @@ static void observe(const struct setting *s, unsigned b, struct traffic *t,
 		    struct outcome *o)
 {
 	static uint32_t rows[LAYERS][EXPERTS_MAX];
-	double lw[EXPERTS_MAX], *truth = o->truth;
+	double *truth = o->truth;
 	struct seen seen = { 0 }, ahead;
 	struct traffic_sample sample;
 
 	memset(rows, 0, sizeof(rows));
 	for (unsigned l = 0; l < LAYERS; l++) {
+		double *lw = weights[l];
+
 		draw_layer(s, lw);
 		run_layer(s, lw, b, STEPS, &rows[0][0] + (size_t)l * s->e,
 			  &seen);
@@ -224,6 +229,35 @@ static void observe(const struct setting *s, unsigned b, struct traffic *t,
 static struct outcome outcomes[SETTINGS];
 static struct traffic traffics[SETTINGS];
 
+/* s1 of one step of b tokens, each a sequence of its own, in all layers. */
+static double true_single(const struct setting *s, unsigned b)
+{
+	double sums[EXPERTS_MAX], active = 0, single = 0;
+
+	for (unsigned l = 0; l < LAYERS; l++) {
+		uint32_t rows[EXPERTS_MAX] = { 0 };
+
+		for (unsigned i = 0; i < b; i++) {
+			if (i == 0 || s->taste > 0)
+				draw_sequence(s, weights[l], sums);
+			route(s, sums, rows);
+		}
+		for (unsigned e = 0; e < s->e; e++) {
+			active += rows[e] > 0;
+			single += rows[e] == 1;
+		}
+	}
+	return single / active;
+}
+
+static void find_exit(const struct setting *s, const struct traffic *t,
+		      struct outcome *o)
+{
+	o->exit = traffic_batch_at(t, 0.1, &o->exit_low, &o->exit_high);
+	o->single_low = true_single(s, (unsigned)o->exit_low);
+	o->single_high = true_single(s, (unsigned)ceil(o->exit_high));
+}
+
 /* What would have been learnt without the rows. */
 static void alone_of(const struct traffic *t, struct traffic *out)
 {
@@ -249,6 +283,8 @@ static int simulate(void **state)
 
 		observe(&settings[i / 3], b, t, o);
 		alone_of(t, &alone);
+		if (b == 16)
+			find_exit(&settings[i / 3], t, o);
 		for (unsigned f = 0; f < FACTORS; f++) {
 			double at = b << (f + 1);
 
@@ -414,6 +450,26 @@ static void test_exit_of_measured_popularity(void **state)
 	assert_true(high / low < 3);
 }
 
+/* The true s1 passes 0.1 between the ends of the interval. */
+static void test_nine_of_ten_exits_within_the_interval(void **state)
+{
+	unsigned in = 0, of = 0;
+
+	(void)state;
+	for (unsigned i = 2; i < SETTINGS; i += 3) {
+		const struct outcome *o = &outcomes[i];
+		const double noise = 0.01; /* of one step's s1 */
+
+		in += o->single_low > 0.1 - noise &&
+		      o->single_high < 0.1 + noise;
+		of++;
+		assert_true(o->exit_low < o->exit && o->exit < o->exit_high);
+		assert_true(o->exit_high / o->exit_low < 4);
+	}
+	print_message("# %u of %u exits within the interval\n", in, of);
+	assert_true(in * 10 >= of * 9);
+}
+
 /* With U(16) alone the one-parameter curve is the published one. */
 static void test_one_parameter_reproduces_the_popularity(void **state)
 {
@@ -471,6 +527,7 @@ int main(void)
 		cmocka_unit_test(test_nine_of_ten_within_the_bounds),
 		cmocka_unit_test(test_other_estimators),
 		cmocka_unit_test(test_exit_of_measured_popularity),
+		cmocka_unit_test(test_nine_of_ten_exits_within_the_interval),
 		cmocka_unit_test(test_one_parameter_reproduces_the_popularity),
 		cmocka_unit_test(test_what_cannot_be_learnt),
 	};
