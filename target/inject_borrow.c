@@ -116,6 +116,8 @@ static enum borrow_end take(struct lease *l)
 	    !symbols_read_process(&pid, l->choice->at.sp - STACK_ROOM, &byte,
 				  1))
 		return BORROW_AGAIN;
+	if (l->b->urgent)
+		lease_note_slack(l);
 	err = stop_seize(&l->stop, l->choice->tid);
 	if (err == -ESRCH || (err == -EPERM && is_traced(l)))
 		return BORROW_AGAIN;
@@ -399,6 +401,8 @@ enum borrow_end borrow_run(struct borrow *b, const struct thread_choice *choice,
 		end = map_code(l);
 	if (end == BORROW_DONE)
 		end = start_thread(l);
+	if (l->masked)
+		lease_set_slack(l);
 	r->stops += l->stop.stops;
 	free(l);
 	return end;

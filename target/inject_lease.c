@@ -3,6 +3,7 @@
 #include "target/proc.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -115,6 +116,36 @@ void lease_calm(struct lease *l)
 	if (l->urgent)
 		set_policy(l, l->policy, 0);
 	l->urgent = false;
+}
+
+static uint64_t read_slack(pid_t tid)
+{
+	char text[32];
+
+	return proc_read(tid, "timerslack_ns", text, sizeof(text)) > 0
+		       ? strtoull(text, NULL, 10)
+		       : 0;
+}
+
+void lease_note_slack(struct lease *l)
+{
+	l->slack_ns = read_slack(l->choice->tid);
+}
+
+void lease_set_slack(const struct lease *l)
+{
+	pid_t tid = l->choice->tid;
+	char path[64];
+	int fd;
+
+	if (!l->slack_ns || read_slack(tid) == l->slack_ns)
+		return;
+	snprintf(path, sizeof(path), "/proc/%d/timerslack_ns", (int)tid);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	dprintf(fd, "%llu", (unsigned long long)l->slack_ns);
+	close(fd);
 }
 
 /* ---- the way back --------------------------------------------------------- */

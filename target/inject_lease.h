@@ -26,6 +26,7 @@ struct lease {
 	struct cpu_place calm;      /* home, by way of an end to the urgency */
 	struct cpu_place place;     /* one of both, or more calls before */
 	int policy;                 /* its own scheduling policy */
+	uint64_t slack_ns;          /* of its timers; 0 unknown */
 	bool may_be_urgent, urgent; /* it runs before all ordinary threads */
 	uint64_t sigmask;
 	uint64_t begin_ns;
@@ -59,6 +60,11 @@ bool lease_lay_frames(struct lease *l);
  * room for it the way stays as it was.
  */
 void lease_undo_by(struct lease *l, long number, const uint64_t args[6]);
+
+/* Real-time priority makes the kernel forget the slack of a thread's timers:
+ * note it before, set it after. */
+void lease_note_slack(struct lease *l);
+void lease_set_slack(const struct lease *l);
 
 /* An end to the urgency, if there is any, from here. */
 void lease_calm(struct lease *l);
