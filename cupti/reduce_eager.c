@@ -2,7 +2,8 @@
 
 #define ANY_NAME UINT32_MAX
 #define FIRST_VOTES_LEAST 3u
-#define MARK_HITS 4u /* to one miss */
+#define MARK_HITS 4u  /* to one miss */
+#define LEADS_MAX 16u /* the last: all others */
 
 /* Anchors from step to step. */
 static uint32_t period(const struct reduce *r)
@@ -70,6 +71,68 @@ static void mark_stretches(struct reduce *r)
 			r->stretch[k++].marked = marked;
 			marked = false;
 		}
+	}
+}
+
+/* The widest idle gap that leads up to an anchor. */
+static uint64_t lead_gap(const struct reduce *r, const struct stretch *s)
+{
+	uint64_t end = s->lead ? event_end(&r->ev[s->lead - 1]) : 0;
+	uint64_t widest = 0;
+
+	for (uint32_t i = s->lead; end && i <= s->anchor; i++) {
+		const struct reduce_event *e = &r->ev[i];
+
+		if (e->start > end && e->start - end > widest)
+			widest = e->start - end;
+		if (event_end(e) > end)
+			end = event_end(e);
+	}
+	return widest;
+}
+
+/* What leads up to a step's first layer, or to something else that comes once a
+ * step: the layer of a draft model. */
+struct lead {
+	uint64_t names, gap_ns;
+	uint32_t count;
+};
+
+static struct lead *find_lead(struct lead *lead, uint64_t names)
+{
+	uint32_t i = 0;
+
+	while (i < LEADS_MAX - 1 && lead[i].count && lead[i].names != names)
+		i++;
+	lead[i].names = names;
+	return &lead[i];
+}
+
+/* Of several that come once a step, one is where it begins: where the gap is
+ * widest, for there the host prepares the step. */
+static void choose_marks(struct reduce *r)
+{
+	struct lead lead[LEADS_MAX] = { { 0 } }, *best = lead;
+
+	for (uint32_t k = 0; k < r->stretches; k++) {
+		const struct stretch *s = &r->stretch[k];
+		struct lead *l;
+
+		if (!s->marked)
+			continue;
+		l = find_lead(lead, s->names);
+		l->count++;
+		l->gap_ns += lead_gap(r, s);
+	}
+	for (uint32_t i = 0; i < LEADS_MAX - 1; i++)
+		if (lead[i].gap_ns > best->gap_ns)
+			best = &lead[i];
+	for (uint32_t k = 0; k < r->stretches; k++) {
+		struct stretch *s = &r->stretch[k];
+
+		if (s->marked && s->names != best->names &&
+		    2 * find_lead(lead, s->names)->count > best->count)
+			s->marked = false;
 	}
 }
 
@@ -241,6 +304,7 @@ void reduce_find_bounds(struct reduce *r)
 		mark_names(r);
 	}
 	mark_stretches(r);
+	choose_marks(r);
 	r->inner_lead = inner_lead(r);
 	for (uint32_t s = 0; s < r->segments; s++)
 		bound_segment(r, &r->segment[s], vote_first);

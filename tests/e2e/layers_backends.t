@@ -33,6 +33,7 @@ CASES = [
     ("deepep-ll", "deepseek-v3", 8, 58, 0, ["--engine", "sglang"]),
     ("deepep-normal", "deepseek-v3", 4, 58, 0, ["--engine", "sglang"]),
     ("mtp", "deepseek-v3", 4, 58, 1, ["--engine", "sglang"]),
+    ("mtp", "deepseek-v3", 4, 59, 0, ["--eager"]),
     ("mtp-same", "deepseek-v3", 4, 59, 0, ["--engine", "sglang"]),
     ("piecewise", "qwen3-30b", 8, 48, 0, []),
     ("shared-stream", "qwen3-next-80b", 8, 48, 0, []),

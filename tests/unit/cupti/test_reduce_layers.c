@@ -267,6 +267,30 @@ static void prompt_with_a_draft_layer_is_one_step(void **state)
 	check_conservation(s, r);
 }
 
+/* Eager, what leads up to the draft layer comes once a step as well: a step
+ * begins where the host's pause is. */
+static void eager_step_does_not_begin_with_its_draft_layer(void **state)
+{
+	struct stream *s = *state;
+	const struct reduce_result *r;
+	uint64_t first = 0;
+
+	for (int i = 0; i < 10; i++) {
+		first = i == 1 ? s->now : first;
+		stream_body(s, LAYERS);
+		stream_kernel(s, "cat_embedding_kernel", KERNEL_NS);
+		stream_layers(s, 1);
+		stream_kernel(s, "nvjet_head", KERNEL_NS);
+		s->now += HOST_NS;
+	}
+	r = reduce_end(s->reduce, &params);
+	assert_int_equal(r->layers, LAYERS + 1);
+	assert_int_equal(r->bad_steps, 0);
+	assert_int_equal(r->steps, 8);
+	assert_int_equal(r->step[0].start, first);
+	check_conservation(s, r);
+}
+
 /* ---- anchors ------------------------------------------------------------------ */
 
 /* Layers of one replay whose kernels between attention and the next norm are
@@ -391,6 +415,7 @@ int main(void)
 		T(draft_layers_of_their_own_graph_are_apart),
 		T(step_without_its_draft_layer_is_bad),
 		T(prompt_with_a_draft_layer_is_one_step),
+		T(eager_step_does_not_begin_with_its_draft_layer),
 		T(torch_topk_opens_a_layer_once),
 		T(torch_topk_of_a_sampler_opens_none),
 		T(block_without_known_routing_opens_with_what_comes_first),
