@@ -398,6 +398,35 @@ static void a_fused_shared_expert_has_a_place(void **state)
 	assert_int_equal(sample.expert_rows[49 + 48], 7);
 }
 
+static void layers_unlike_the_models_are_said(void **state)
+{
+	struct record w = { .type = REC_WINDOW,
+			    .window = { .window = 1,
+					.phase_steps = { 5 },
+					.layers_seen = 22,
+					.end_ns = 1000 } };
+
+	(void)state;
+	target.have_arch = true;
+	target.arch.experts = 8;
+	target.arch.moe_layers = 43;
+	assert_int_equal(open_source(), 0);
+	give_tick(0, now_ns, 1);
+	give_tick(1, now_ns, 1);
+	give(0, w);
+	poll_and_sample();
+	source_agent.describe(source, &snapshot);
+	assert_int_equal(snapshot.health.layers_seen, 22);
+	assert_non_null(strstr(snapshot.health.tiers[TIER_T2].what,
+			       "22 MoE layers in a step, but 43"));
+	w.window.window = 2;
+	w.window.layers_seen = 43;
+	give(0, w);
+	poll_and_sample();
+	source_agent.describe(source, &snapshot);
+	assert_null(strstr(snapshot.health.tiers[TIER_T2].what, "MoE layers"));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -423,6 +452,7 @@ int main(void)
 		TEST(ranks_that_see_their_own_experts_add_up),
 		TEST(rows_per_expert_reach_the_sample),
 		TEST(a_fused_shared_expert_has_a_place),
+		TEST(layers_unlike_the_models_are_said),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
