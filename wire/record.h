@@ -19,7 +19,7 @@
 #endif
 
 #define RECORD_BYTES 128
-#define RECORD_VERSION 1
+#define RECORD_VERSION 2
 
 #define LAYERS_MAX 128u    /* MoE layers of one model */
 #define EXPERTS_MAX 1024u  /* routed experts of one layer */
