@@ -40,8 +40,8 @@ double balance_tile_padding_hist(const struct sample_hist *h, double tile);
 /* Mean of the largest r_e under uniform routing; 0 where it makes no sense. */
 double balance_uniform_max(double e, double k, double b);
 
-/* Mean number of tiles, sum of ceil(r_e / tile), under uniform routing; 0 where it
- * makes no sense. */
+/* Mean number of tiles, sum of ceil(r_e / tile), under uniform routing; 0
+ * where it makes no sense. */
 double balance_uniform_tiles(double e, double k, double b, double tile);
 
 /* From sums over cells: mean max over mean r, over that of uniform routing of b

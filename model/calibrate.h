@@ -5,10 +5,10 @@
  *
  * Least squares over measured steps of different batches: T and the bytes both
  * measured, BW what reads reach on all GPUs together.  Only where the batches
- * are CALIBRATE_SPREAD apart; else BW is ECONOMICS_BW_ACHIEVED of the data sheet
- * and t0 alone is fitted.  t0 holds launches, host, communication, and whatever
- * grows with nothing.  A fit that cannot be true is refused: BW above the peak,
- * below a tenth of it, or t0 < 0 by more than its error.
+ * are CALIBRATE_SPREAD apart; else BW is ECONOMICS_BW_ACHIEVED of the data
+ * sheet and t0 alone is fitted.  t0 holds launches, host, communication, and
+ * whatever grows with nothing.  A fit that cannot be true is refused: BW above
+ * the peak, below a tenth of it, or t0 < 0 by more than its error.
  *
  * Points must be bound by memory; whoever collects them leaves others out.
  */
@@ -34,8 +34,8 @@ struct calibration {
 	unsigned n;                   /* points used */
 };
 
-/* peak: data-sheet bytes per second of all GPUs, 0 unknown.  Points that are not
- * finite and positive are left out. */
+/* peak: data-sheet bytes per second of all GPUs, 0 unknown.  Points that are
+ * not finite and positive are left out. */
 void calibrate(const struct calibration_point *p, unsigned n, double peak,
 	       struct calibration *out);
 

@@ -22,11 +22,12 @@
  *	m*	 = F bytes per weight / (2 BW), data sheet: ridge, rows
  *	$/Mtok	 = GPUs x price per hour / 3600 / (tokens/s) x 10^6
  *
- * BW and F, where nothing else is said, are what kernels reach, by default 0.85 and 0.6 of the data sheet.
- * Left out: communication, and attention scores in the operations.
+ * BW and F, where nothing else is said, are what kernels reach, by default
+ * 0.85 and 0.6 of the data sheet. Left out: communication, and attention
+ * scores in the operations.
  *
- * Sources: Good-Turing (d ln U / d ln B = F1/U), the roofline model, S-MBU after
- * MoE-CAP equation 4, MFU after PaLM appendix B (forward pass only).
+ * Sources: Good-Turing (d ln U / d ln B = F1/U), the roofline model, S-MBU
+ * after MoE-CAP equation 4, MFU after PaLM appendix B (forward pass only).
  */
 #ifndef MOETOP_MODEL_ECONOMICS_H
 #define MOETOP_MODEL_ECONOMICS_H

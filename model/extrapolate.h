@@ -2,8 +2,8 @@
  * extrapolate.h - estimators of U(b) from one histogram
  *
  * For comparison and tests: what moetop predicts with is traffic.h.  Mean error
- * at twice the batch, on 33 synthetic mixes of traffic: Good-Toulmin 1.6 %, Chao2
- * 1.3 %, E_eff 7.5 %; none of them holds beyond that.
+ * at twice the batch, on 33 synthetic mixes of traffic: Good-Toulmin 1.6 %,
+ * Chao2 1.3 %, E_eff 7.5 %; none of them holds beyond that.
  *
  *	Good-Toulmin	U - sum over j of (-t)^j F_j, t = (b - B)/B <= 1
  *	Chao2		U + q0 (1 - (1 - F1 / (B q0 + F1))^(b - B)),

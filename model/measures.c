@@ -11,7 +11,7 @@
 
 #define TILE_ROWS 16.0
 
-/* ---- figures that flags need ---------------------------------------------- */
+/* ---- figures that flags need ------------------------------------------ */
 
 static double mean_effective_experts(const struct model *m,
 				     const struct sample *in,
@@ -91,7 +91,7 @@ void measures_find(const struct model *m, const struct sample *in,
 	f->fixed = fixed_share(m, e, f);
 }
 
-/* ---- metrics -------------------------------------------------------------- */
+/* ---- metrics ---------------------------------------------------------- */
 
 static void put(struct snapshot *out, enum metric_id id, double v,
 		enum value_source source, bool stale)

@@ -13,8 +13,8 @@
  * tokens of one request overlap among themselves, and both count that.
  *
  * Source: the definitions behind "5 % overlap" in published claims; for three
- * requests on 512 experts, 10 of them each, uniform routing gives 3.87 % of rows
- * and 1.95 % of pairs.
+ * requests on 512 experts, 10 of them each, uniform routing gives 3.87 % of
+ * rows and 1.95 % of pairs.
  */
 #ifndef MOETOP_MODEL_OVERLAP_H
 #define MOETOP_MODEL_OVERLAP_H

@@ -13,7 +13,7 @@
 /* What the table is made from may move by this much before it is made anew. */
 #define MOVED 0.05
 
-/* ---- the deployment ------------------------------------------------------- */
+/* ---- the deployment --------------------------------------------------- */
 
 static double step_now(const struct figures *f)
 {
@@ -57,7 +57,7 @@ void predict_base(const struct model *m, const struct sample *in,
 		f->exit_cost_ratio = exit.cost_ratio;
 }
 
-/* ---- the table ------------------------------------------------------------ */
+/* ---- the table -------------------------------------------------------- */
 
 static void fill_row(const struct whatif_point *p, enum value_source s,
 		     struct snapshot_what_if *r)

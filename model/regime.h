@@ -24,7 +24,8 @@
  * taken at once, and that nothing is known after 30 s without evidence.  A
  * change between valley and shared also needs the threshold to be two standard
  * errors away: those of s1 over the sampled steps, as the layers of one step
- * share its tokens, at least the binomial one.  In the valley the near side is s1 > 1/2, left below 0.48.
+ * share its tokens, at least the binomial one.  In the valley the near side is
+ * s1 > 1/2, left below 0.48.
  *
  * The thresholds and times are judgement, tested in simulation only: real
  * expert popularity, Poisson batches.

@@ -37,8 +37,8 @@ void rows_add_cell(struct sample_rows *sums, const uint32_t *rows, size_t n);
 /* Add other sums: another window, rank or layer. */
 void rows_add(struct sample_rows *sums, const struct sample_rows *other);
 
-/* False for what no histograms can add up to: not finite, negative, more singles
- * than active experts, more of those than rows or experts. */
+/* False for what no histograms can add up to: not finite, negative, more
+ * singles than active experts, more of those than rows or experts. */
 bool rows_sane(const struct sample_rows *sums);
 
 void rows_ratios(const struct sample_rows *sums, enum value_source source,

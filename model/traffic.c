@@ -395,7 +395,8 @@ static double crossing(const struct traffic *t, double share)
 	return exp(hi);
 }
 
-/* How far the crossing is, in ln b, when the sample is worth this many tokens. */
+/* How far the crossing is, in ln b, when the sample is worth this many tokens.
+ *  */
 static double crossing_off(const struct traffic *t, double tokens, double was,
 			   double share, double at)
 {
@@ -457,7 +458,7 @@ double traffic_batch_at(const struct traffic *t, double share, double *low,
 	return at;
 }
 
-/* ---- the rest ------------------------------------------------------------- */
+/* ---- the rest --------------------------------------------------------- */
 
 double traffic_pair_ratio(const struct traffic *t)
 {

@@ -10,23 +10,24 @@
  *		a (E/k - 1) + (1 - q) n) distributed, where q is its share in
  *		the sample and n the tokens that the sample is worth;
  *		U(b) = sum over e of 1 - Beta(al, be + b) / Beta(al, be)
- *	skew		only U(B) is known: the prior alone, Beta(a, a (E/k - 1))
+ *	skew		only U(B) is known: the prior, Beta(a, a (E/k - 1))
  *	uniform		nothing is known: every token a random k-subset, the
  *		largest U that there can be
  *
  * a is what makes the prior's U(B) the measured mean.  The tokens in a sample
  * are not independent, as sequences keep their taste from step to step:
  *
- *	n = 1 / (f/B + (1 - f) / (B T)),   f = 1 - sum Var_t(r_e) / (B sum q (1 - q))
+ *	n = 1 / (f/B + (1 - f) / (B T))
+ *	f = 1 - sum Var_t(r_e) / (B sum q (1 - q))
  *
  * with T steps and the variance over steps.  The curve is then made to pass
- * through the measured U(B): above B what is missing, E - U(b), is scaled; below
- * B the rows that meet others, k b - U(b).
+ * through the measured U(B): above B what is missing, E - U(b), is scaled;
+ * below B the rows that meet others, k b - U(b).
  *
  * Units: tokens, experts per layer (mean over layers).  Ranges: k b >= U >= 0,
- * U <= E, 0 <= F1 <= U; U grows and U/b falls with b.  Mean error on 33 synthetic
- * mixes of traffic: 1.1, 2.4, 4.0, 4.9 % at 2, 4, 8, 16 times B; not tried
- * beyond, and only more of the same traffic is predicted.
+ * U <= E, 0 <= F1 <= U; U grows and U/b falls with b.  Mean error on 33
+ * synthetic mixes of traffic: 1.1, 2.4, 4.0, 4.9 % at 2, 4, 8, 16 times B; not
+ * tried beyond, and only more of the same traffic is predicted.
  *
  * Source: Good-Turing and Robbins' empirical Bayes, applied to experts.
  */
@@ -75,8 +76,8 @@ struct traffic_sample {
 
 void traffic_uniform(struct traffic *t, double experts, double top_k);
 
-/* Skew or popularity, whatever the sample allows.  False, and *t untouched, when
- * it allows nothing: B < 1, U out of its range, E or k senseless. */
+/* Skew or popularity, whatever the sample allows.  False, and *t untouched,
+ * when it allows nothing: B < 1, U out of its range, E or k senseless. */
 bool traffic_learn(struct traffic *t, const struct traffic_sample *s);
 
 /* U(b) and F1(b); 0 for b <= 0 or where E is not known. */
@@ -93,8 +94,8 @@ void traffic_bounds(const struct traffic *t, double b, double *low,
 double traffic_batch_at(const struct traffic *t, double share, double *low,
 			double *high);
 
-/* Chance that a second token picks an expert that a first one has: sum E[q^2] / k.
- * k/E under uniform routing. */
+/* Chance that a second token picks an expert that a first one has: sum of
+ * E[q^2] over k.  k/E under uniform routing. */
 double traffic_pair_ratio(const struct traffic *t);
 
 /* b is 1 or more, which U(1) = k and U(B) enclose, and TRAFFIC_REACH times B at

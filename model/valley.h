@@ -21,8 +21,8 @@
  * and the beta-binomial, applied to experts.  One parameter reproduces U(B) of
  * Qwen3-235B's measured expert popularity within 0.5 % from B = 1 to 1024.
  *
- * B need not be whole: it is often a mean.  All functions are total: an argument
- * out of range (E or k of 0, k > E, B < 0, not a number) gives 0.
+ * B need not be whole: it is often a mean.  All functions are total: an
+ * argument out of range (E or k of 0, k > E, B < 0, not a number) gives 0.
  */
 #ifndef MOETOP_MODEL_VALLEY_H
 #define MOETOP_MODEL_VALLEY_H

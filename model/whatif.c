@@ -133,8 +133,8 @@ static double model_seconds(const struct whatif *w, const struct place *p,
 }
 
 /*
- * The step there, by way of the step of now: what that takes beyond the model is
- * fixed; where the model is slower than what was measured, it is scaled.
+ * The step there, by way of the step of now: what that takes beyond the model
+ * is fixed; where the model is slower than what was measured, it is scaled.
  */
 static double step_at(const struct whatif *w, const struct place *now,
 		      const struct place *there, double bw, double active)

@@ -8,8 +8,9 @@
  * U(B) is that of the measured traffic (traffic.h), t0 and BW are calibrated
  * (calibrate.h), F is ECONOMICS_FLOPS_ACHIEVED of the data sheet.  BW, F are of
  * all GPUs; D counts once for each copy of the dense weights.  I is the chance
- * imbalance of ep ranks (balance.h).  KV bytes grow with B at the present length
- * of contexts.  On another GPU BW and F scale with its data sheet, t0 stays.
+ * imbalance of ep ranks (balance.h).  KV bytes grow with B at the present
+ * length of contexts.  On another GPU BW and F scale with its data sheet, t0
+ * stays.
  *
  * Intervals hold in nine of ten cases as far as U and BW go.  Not in them:
  * communication (t0 stays what it is), kernels that change with the size,

@@ -299,8 +299,8 @@ static double totals_sum(const struct totals *t, enum field f)
 	return sum;
 }
 
-/* Of what decode steps read, of what is in the cache, or of the share of it that
- * is in use, the first that is known. */
+/* Of what decode steps read, of what is in the cache, or of the share of it
+ * that is in use, the first that is known. */
 static void find_kv(const struct totals *t, struct scrape *s)
 {
 	double share = totals_sum(t, KV_SHARE), used = totals_sum(t, KV_USED);

@@ -11,9 +11,10 @@
  *	SGLang  sglang:num_running_reqs, sglang:num_queue_reqs,
  *		sglang:generation_tokens_total
  *
- * and of the KV cache: kv_cache_usage_perc times num_gpu_blocks and block_size of
- * cache_config_info; decode_sum_seq_lens, num_used_tokens, max_total_num_tokens.
- * Blocks that requests share count once, though every request reads them.
+ * and of the KV cache: kv_cache_usage_perc times num_gpu_blocks and block_size
+ * of cache_config_info; decode_sum_seq_lens, num_used_tokens,
+ * max_total_num_tokens. Blocks that requests share count once, though every
+ * request reads them.
  *
  * A metric whose only samples are NaN, or that has a HELP line and no sample,
  * is unknown.  No I/O here.

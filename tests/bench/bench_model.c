@@ -4,8 +4,8 @@
  *	make bench
  *
  * 61 layers of 256 experts, 9 of 10 snapshots without a new window, rows of the
- * last minute for every layer and expert.  Best and worst of many, microseconds;
- * exit status 1 beyond the budget.
+ * last minute for every layer and expert.  Best and worst of many,
+ * microseconds; exit status 1 beyond the budget.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
-/* Predicting U at larger batches on synthetic traffic: 33 settings of routing by
- * uniform, Zipf and measured popularity, with tastes of sequences and domains. */
+/* Predicting U at larger batches on synthetic traffic: 33 settings of routing
+ * by uniform, Zipf and measured popularity, with tastes of sequences and
+ * domains. */
 #include "model/extrapolate.h"
 #include "model/traffic.h"
 #include "model/valley.h"
@@ -389,7 +390,7 @@ static void test_other_estimators(void **state)
 	assert_true(equal > 5 && equal < 10);
 }
 
-/* ---- the end of the valley ------------------------------------------------ */
+/* ---- the end of the valley -------------------------------------------- */
 
 /* Tokens that pick each expert on its own, as often as Qwen3-235B's do. */
 static void draw_independent(unsigned b, unsigned steps, struct traffic *t)

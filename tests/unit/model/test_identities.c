@@ -83,7 +83,7 @@ static void random_layer(struct layer *l)
 	draw_layer(l);
 }
 
-/* ---- the laws ------------------------------------------------------------- */
+/* ---- the laws --------------------------------------------------------- */
 
 static void test_one_token_less(void **state)
 {
@@ -228,7 +228,7 @@ static void test_windows_merge_in_any_order(void **state)
 	}
 }
 
-/* ---- what is predicted obeys them, too ------------------------------------ */
+/* ---- what is predicted obeys them, too -------------------------------- */
 
 static void learn(struct layer *l, struct traffic *t)
 {

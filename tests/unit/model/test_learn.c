@@ -40,7 +40,7 @@ static const struct snapshot_what_if *row(enum what_if_kind kind, double amount)
 	return NULL;
 }
 
-/* ---- KV -------------------------------------------------------------------- */
+/* ---- KV --------------------------------------------------------------- */
 
 static void test_kv_by_the_engines_count(void **state)
 {
@@ -97,7 +97,7 @@ static void test_long_contexts_are_kv_bound(void **state)
 	assert_int_equal(f->snap.regime, REGIME_KV);
 }
 
-/* ---- counters tell U -------------------------------------------------------- */
+/* ---- counters tell U -------------------------------------------------- */
 
 /* No agent's rows: U = (DRAM bytes - dense - KV) / (L w). */
 static void test_active_experts_from_counters(void **state)
@@ -154,7 +154,7 @@ static void test_rows_go_before_counters(void **state)
 	is(METRIC_ACTIVE_EXPERTS, 64, VALUE_OK, SOURCE_MEASURED);
 }
 
-/* ---- whole layers ------------------------------------------------------------ */
+/* ---- whole layers ----------------------------------------------------- */
 
 static const struct arch fused = {
 	.experts = 128,
@@ -249,7 +249,7 @@ static void test_ranks_that_repeat_the_experts_are_not(void **state)
 	unknown(METRIC_STRAGGLER);
 }
 
-/* ---- speculation, prompts ----------------------------------------------------- */
+/* ---- speculation, prompts --------------------------------------------- */
 
 /* 16 requests verify 4 tokens each: another brings 4 tokens, and alone reads
  * more experts than a token does. */
@@ -308,7 +308,7 @@ static void test_chunks_share_the_experts(void **state)
 	     1e-9);
 }
 
-/* ---- flags, errors ------------------------------------------------------------- */
+/* ---- flags, errors ---------------------------------------------------- */
 
 static void test_skew_is_flagged(void **state)
 {
@@ -375,7 +375,7 @@ static void test_error_by_steps(void **state)
 	     1e-9);
 }
 
-/* ---- what-ifs ------------------------------------------------------------------- */
+/* ---- what-ifs --------------------------------------------------------- */
 
 static void test_table_of_a_window(void **state)
 {

@@ -54,7 +54,7 @@ static void known_is_finite(const char *what, struct value v)
 	fail();
 }
 
-/* ---- functions ---------------------------------------------------------------- */
+/* ---- functions -------------------------------------------------------- */
 
 /* E, k and B at their edges, all combinations. */
 static void test_edges_of_the_curves(void **state)
@@ -211,7 +211,7 @@ static void test_random_what_ifs(void **state)
 	}
 }
 
-/* ---- the whole model ------------------------------------------------------------ */
+/* ---- the whole model -------------------------------------------------- */
 
 static void random_rows(struct sample_rows *r)
 {

@@ -1,4 +1,5 @@
-/* Overlap of concurrent requests, and how rows spread over experts and ranks. */
+/* Overlap of concurrent requests, and how rows spread over experts and ranks.
+ *  */
 #include "model/balance.h"
 #include "model/overlap.h"
 #include "model/rows.h"
@@ -137,7 +138,7 @@ static void test_fitted_is_what_independent_tokens_show(void **state)
 	assert_true(seen.pair_ratio > uniform.pair_ratio * 1.5);
 }
 
-/* ---- balance -------------------------------------------------------------- */
+/* ---- balance ---------------------------------------------------------- */
 
 static void test_gini(void **state)
 {

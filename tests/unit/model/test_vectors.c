@@ -259,7 +259,7 @@ static void test_random_histograms(void **state)
 		check_histogram(json_array_get(list, i));
 }
 
-/* ---- empirical Bayes ------------------------------------------------------ */
+/* ---- empirical Bayes -------------------------------------------------- */
 
 /* Experts with as many rows are one bin. */
 static void traffic_of(const struct histogram *h, double a, double tokens,

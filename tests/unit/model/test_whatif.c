@@ -1,4 +1,5 @@
-/* Calibration and what-ifs: against what is published, by hand, and at edges. */
+/* Calibration and what-ifs: against what is published, by hand, and at edges.
+ *  */
 #include "model/valley.h"
 #include "model/whatif.h"
 
@@ -32,7 +33,7 @@ static const struct arch qwen = {
 	.kv_bytes_per_token = 98304,
 };
 
-/* ---- calibration ---------------------------------------------------------- */
+/* ---- calibration ------------------------------------------------------ */
 
 static void test_a_line_is_found(void **state)
 {
@@ -107,7 +108,7 @@ static void test_the_stated_default(void **state)
 	assert_int_equal(c.n, 1);
 }
 
-/* ---- what-if -------------------------------------------------------------- */
+/* ---- what-if ---------------------------------------------------------- */
 
 /* 16 users on one H200, measured: U by popularity with a = 0.855. */
 static struct whatif measured(void)
@@ -304,7 +305,7 @@ static void test_nothing_to_go_by(void **state)
 		whatif_at(&w, &(struct whatif_change){ .batch = 1e9 }, &p));
 }
 
-/* ---- published ------------------------------------------------------------ */
+/* ---- published -------------------------------------------------------- */
 
 /* gpt-oss-120b with vLLM on a DGX Spark, tokens per second of one server
  * (kubis.ai, March 2026). */
