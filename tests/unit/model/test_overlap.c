@@ -1,5 +1,4 @@
-/* Overlap of concurrent requests, and how rows spread over experts and ranks.
- *  */
+/* Overlap of concurrent requests; how rows spread over experts and ranks. */
 #include "model/balance.h"
 #include "model/overlap.h"
 #include "model/rows.h"

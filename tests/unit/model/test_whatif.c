@@ -1,5 +1,4 @@
-/* Calibration and what-ifs: against what is published, by hand, and at edges.
- *  */
+/* Calibration, what-ifs: against what is published, by hand, and at edges. */
 #include "model/valley.h"
 #include "model/whatif.h"
 
