@@ -41,6 +41,7 @@ struct source {
 	struct agents_gone gone[TARGET_RANKS_MAX];
 	unsigned refused_rings; /* rings that stopped making sense */
 	uint64_t looked_ns, now_ns;
+	unsigned target_looks; /* target->looks at the last look */
 	uint64_t wished_ns;
 	uint32_t wished_decoding, seen_wish;
 

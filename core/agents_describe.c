@@ -175,6 +175,14 @@ static void describe_attach(const struct source *s, const struct rank *k,
 	r->attach_load_ns = a.report.load_ns;
 }
 
+static bool has_number(const struct snapshot_target *t, uint32_t number)
+{
+	for (unsigned i = 0; i < t->n_ranks; i++)
+		if (t->ranks[i].rank == number)
+			return true;
+	return false;
+}
+
 static void describe_ranks(const struct source *s, struct snapshot_target *t)
 {
 	struct snapshot_rank *r;
@@ -196,6 +204,8 @@ static void describe_ranks(const struct source *s, struct snapshot_target *t)
 	for (unsigned i = 0; i < s->n_gone; i++) {
 		if (t->n_ranks == SNAPSHOT_RANKS_MAX)
 			return;
+		if (has_number(t, s->gone[i].number))
+			continue;
 		t->ranks[t->n_ranks++] = (struct snapshot_rank){
 			.pid = s->gone[i].pid,
 			.rank = s->gone[i].number,

@@ -238,12 +238,14 @@ static void look(struct source *s, uint64_t now_ns)
 		s->n_without++;
 	}
 	s->looked_ns = now_ns;
+	s->target_looks = t->looks;
 	s->attach_ended = ended;
 }
 
 static bool look_is_due(const struct source *s, uint64_t now_ns)
 {
 	return now_ns >= s->looked_ns + LOOK_EVERY_NS ||
+	       s->target->looks != s->target_looks ||
 	       (s->attach && attach_ended(s->attach) != s->attach_ended);
 }
 

@@ -101,10 +101,12 @@ def check_figures(name, server, last, ranks):
           rows and abs(rows / (USERS * TOP_K) - 1) < 0.02, rows)
     steps = decode_steps(server, 0)
     rate = value(last, "steps_per_second")
+    # a busy machine makes the one second of moetop unlike the last three of the
+    # server; twice the rate it does not make
     near = [s for s in steps if s.start > steps[-1].start - 3e9]
     true = per_second(near, lambda s: 1)
     check(f"{name}: steps are counted once", rate and
-          abs(rate / true - 1) < 0.15, (rate, true))
+          abs(rate / true - 1) < 0.4, (rate, true))
     count = last["histograms"]["step_seconds"]["count"]
     check(f"{name}: a step is in the histogram once",
           count and count < 1.3 * len(steps), (count, len(steps)))
