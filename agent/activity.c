@@ -14,7 +14,6 @@ struct eager {
 	struct launch launch, align;
 };
 
-static struct eager *eager;   /* [EAGER_SLOTS] */
 static uint32_t last_routing; /* slot of the last routing launch */
 
 int activity_init(void)
@@ -23,22 +22,22 @@ int activity_init(void)
 
 	agent.last_exec = UINT32_MAX;
 	last_routing = 0;
-	if (eager)
+	if (agent.eager)
 		return 0;
-	p = mmap(NULL, EAGER_SLOTS * sizeof(*eager), PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	p = mmap(NULL, EAGER_SLOTS * sizeof(*agent.eager),
+		 PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED)
 		return -ENOMEM;
-	eager = p;
+	agent.eager = p;
 	return 0;
 }
 
 void activity_fini(void)
 {
-	if (eager)
-		munmap(eager, EAGER_SLOTS * sizeof(*eager));
-	eager = NULL;
+	if (agent.eager)
+		munmap(agent.eager, EAGER_SLOTS * sizeof(*agent.eager));
+	agent.eager = NULL;
 }
 
 void activity_set_layers(uint32_t layers)
@@ -146,7 +145,7 @@ static void take_routing(const struct launch_entry *l)
 
 	agent.last_exec = UINT32_MAX;
 	last_routing = l->launch.correlation % EAGER_SLOTS;
-	eager[last_routing] = (struct eager){ .launch = l->launch };
+	agent.eager[last_routing] = (struct eager){ .launch = l->launch };
 	if (launch_read(agent.functions, &l->launch, NULL, &m) == 0) {
 		rows = m.rows;
 		targets_note(&m);
@@ -156,7 +155,7 @@ static void take_routing(const struct launch_entry *l)
 
 static void take_align(const struct launch_entry *l)
 {
-	struct eager *e = &eager[last_routing];
+	struct eager *e = &agent.eager[last_routing];
 	struct moe_launch m;
 
 	e->align = l->launch;
@@ -187,7 +186,7 @@ int activity_find_launch(void *arg, const struct reduce_event *anchor,
 			 struct moe_launch *out)
 {
 	struct launch l, align;
-	const struct eager *e = &eager[anchor->correlation % EAGER_SLOTS];
+	const struct eager *e = &agent.eager[anchor->correlation % EAGER_SLOTS];
 	int err;
 
 	(void)arg;

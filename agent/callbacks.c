@@ -111,6 +111,8 @@ static void meet_exec(uint32_t i, void *handle)
 	atomic_store(&agent.late, true);
 	if (alive)
 		graph_map_forget(agent.map, atomic_load(&e->group));
+	/* Should ids begin anew with a CUPTI life, this was another graph's. */
+	graph_map_forget(agent.map, id);
 	atomic_store_explicit(&e->rows, 0, memory_order_relaxed);
 	atomic_store_explicit(&e->anchors, 0, memory_order_relaxed);
 	atomic_fetch_add_explicit(&e->changes, 1, memory_order_relaxed);

@@ -18,7 +18,6 @@
 #include "agent/life.h"
 #include "agent/lives.h"
 #include "agent/loop.h"
-#include "agent/memory.h"
 #include "agent/publish.h"
 #include "agent/state.h"
 
@@ -27,7 +26,7 @@ __attribute__((visibility("default"))) int InitializeInjection(void);
 struct agent agent;
 
 static _Atomic bool begun;
-static bool inherited; /* fork's child, which has the parent's leavings */
+static bool inherited; /* fork's child, with the parent's leavings */
 
 uint64_t agent_now_ns(void)
 {
@@ -45,18 +44,19 @@ static void silence_child(void)
 {
 	atomic_store(&agent.live, false);
 	atomic_store(&agent.in_flight, 0);
+	agent.sampler.started = false;
 	agent.subscriber = NULL;
-	ring_destroy(&agent.ring);
+	ring_forget(&agent.ring);
 	loop_forget();
 	client_forget();
 	inherited = true;
 	atomic_store(&begun, false);
 }
 
-/* Nothing of what the parent's agent knew is true here. */
-static void start_anew(void)
+/* Nothing that the parent's agent knew is true here.  What it held is not given
+ * back: its threads may have been at just that when the process forked. */
+static void forget_parent(void)
 {
-	memory_drop();
 	memset(&agent, 0, sizeof(agent));
 	inherited = false;
 }
@@ -127,11 +127,8 @@ int InitializeInjection(void)
 
 	if (!atomic_exchange(&begun, true)) {
 		if (inherited)
-			start_anew();
+			forget_parent();
 		start(called_by_cuda(__builtin_return_address(0)));
-	} else if (called_by_cuda(__builtin_return_address(0))) {
-		/* it came before, by hand, and may have given up on CUDA */
-		atomic_store(&agent.cuda_began, true);
 	}
 	errno = saved;
 	return 1;

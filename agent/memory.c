@@ -98,14 +98,3 @@ void memory_release_buffers(bool buffers_free)
 	else if (agent.buffers.memory)
 		madvise(agent.buffers.memory, buffer_bytes(), MADV_DONTNEED);
 }
-
-void memory_drop(void)
-{
-	release_life();
-	agent.buffers = (struct buffers){ 0 };
-	graph_map_free(agent.map);
-	agent.map = NULL;
-	if (agent.functions)
-		munmap(agent.functions, sizeof(*agent.functions));
-	agent.functions = NULL;
-}

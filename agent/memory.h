@@ -31,8 +31,4 @@ void memory_release(bool buffers_free, bool busy);
 /* The buffers alone. */
 void memory_release_buffers(bool buffers_free);
 
-/* In fork's child, before it starts anew: everything, without a look at what the
- * parent's threads were doing. */
-void memory_drop(void);
-
 #endif

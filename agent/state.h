@@ -50,6 +50,9 @@ struct window {
 	struct plan_totals totals;
 };
 
+struct eager;  /* agent/activity.c */
+struct target; /* agent/targets.c */
+
 struct agent {
 	struct config config;
 	struct ring_writer ring;
@@ -101,6 +104,8 @@ struct agent {
 	struct reduce *reduce;
 	struct decode *decode;
 	struct rows *rows;
+	struct eager *eager;    /* routing launches, by correlation */
+	struct target *targets; /* by index of the executable graph */
 	struct exec_info exec[GRAPH_EXECS_MAX];
 	uint32_t last_exec; /* index; UINT32_MAX none */
 	uint32_t moe_layers;

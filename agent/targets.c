@@ -16,27 +16,25 @@ struct target {
 	struct moe_launch launch[TARGETS_MAX];
 };
 
-static struct target *targets; /* [GRAPH_EXECS_MAX], pages as needed */
-
 int targets_init(void)
 {
 	void *p;
 
-	if (targets)
+	if (agent.targets)
 		return 0;
-	p = mmap(NULL, GRAPH_EXECS_MAX * sizeof(*targets),
+	p = mmap(NULL, GRAPH_EXECS_MAX * sizeof(*agent.targets),
 		 PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
 		return -ENOMEM;
-	targets = p;
+	agent.targets = p;
 	return 0;
 }
 
 void targets_fini(void)
 {
-	if (targets)
-		munmap(targets, GRAPH_EXECS_MAX * sizeof(*targets));
-	targets = NULL;
+	if (agent.targets)
+		munmap(agent.targets, GRAPH_EXECS_MAX * sizeof(*agent.targets));
+	agent.targets = NULL;
 }
 
 static void add_target(struct target *t, const struct moe_launch *l)
@@ -86,7 +84,7 @@ static int read_graph(struct target *t, uint32_t group, uint32_t *rows,
 bool targets_learn(uint32_t exec)
 {
 	struct graph_exec *e = graph_exec_at(agent.map, exec);
-	struct target *t = &targets[exec];
+	struct target *t = &agent.targets[exec];
 	uint32_t rows, anchors;
 	int err;
 
@@ -104,7 +102,7 @@ bool targets_learn(uint32_t exec)
 static bool choose_graph(uint32_t exec, uint64_t random, struct moe_launch *out)
 {
 	struct graph_exec *e = graph_exec_at(agent.map, exec);
-	struct target *t = &targets[exec];
+	struct target *t = &agent.targets[exec];
 	uint32_t version =
 		atomic_load_explicit(&t->version, memory_order_acquire);
 	uint32_t n = t->n;

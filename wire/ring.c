@@ -146,6 +146,13 @@ void ring_destroy(struct ring_writer *w)
 	*w = (struct ring_writer){ .fd = -1 };
 }
 
+void ring_forget(struct ring_writer *w)
+{
+	if (w->h)
+		close(w->fd);
+	*w = (struct ring_writer){ .fd = -1 };
+}
+
 /* Sizes that cannot change under a mapping: sealed, and as announced. */
 static int check_file(int fd, uint32_t capacity)
 {

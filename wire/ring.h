@@ -97,6 +97,9 @@ int ring_write(struct ring_writer *w, const struct record *r);
 
 void ring_destroy(struct ring_writer *w);
 
+/* In fork's child, which has the descriptor but not the mapping. */
+void ring_forget(struct ring_writer *w);
+
 /*
  * For a stub: give the memory of all records back to the system, unread ones
  * included; the header page stays.  And have it again before the next

@@ -264,7 +264,7 @@ def test_record_cap():
             lives = renewals(records)
             return len(lives) > 1 and bool(windows(records[lives[1]:]))
 
-        records = R.collect(ring, renewed, 25)
+        records = R.collect(ring, renewed, 50)
         check(renewed(records), "used up records: a new CUPTI life, and "
               "windows go on", str([r.text for r in records
                                     if r.type == R.TEXT]))

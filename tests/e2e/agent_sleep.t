@@ -92,6 +92,27 @@ def test_before_cuda():
               (code, seconds))
 
 
+def test_forks_at_work():
+    """Children of a server in a window end as if there were no agent."""
+    with Host(CUDA_INJECTION64_PATH=AGENT, MOETOP_WINDOW_MS="5000") as host:
+        host.do("init", "capture", "run")
+        ring = R.attach(host.pid)
+        R.collect(ring, lambda r: ring.state == "window", 10)
+        ends, held = [], []
+        for _ in range(10):
+            child = int(host.ask("fork").split()[1])
+            host.process.stdout.readline()
+            held.append(rings(child))
+            host.process.stdin.write("quit\n")
+            host.process.stdin.flush()
+            ends.append(host.process.stdout.readline())
+            ring.beat()
+        check("children of a server in a window hold no ring, and end well",
+              not any(held) and set(ends) == {"child ended with 0\n"},
+              (held, ends))
+        check("the server goes on", host.ask("stop") == "ok")
+
+
 def test_knowledge():
     with Host(CUDA_INJECTION64_PATH=AGENT) as host:
         host.do("init", "capture", "run")
@@ -244,9 +265,9 @@ def test_signals():
 
 
 def main():
-    for test in (test_before_cuda, test_knowledge, test_late, test_capture,
-                 test_memory, test_cycles, test_leaving_at_exit,
-                 test_collector_gone, test_signals):
+    for test in (test_before_cuda, test_forks_at_work, test_knowledge,
+                 test_late, test_capture, test_memory, test_cycles,
+                 test_leaving_at_exit, test_collector_gone, test_signals):
         test()
     end()
 

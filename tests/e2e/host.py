@@ -13,8 +13,8 @@ LAYERS, ROWS, ACTIVE, SINGLE = 6, 8, 4, 0  # as agent_host.c routes
 
 class Host:
     def __init__(self, *prefix, libraries=LIBS, **env):
-        full = dict(os.environ, MOETOP_PERIOD_MS="1500",
-                    MOETOP_WINDOW_MS="200", **env)
+        full = {**os.environ, "MOETOP_PERIOD_MS": "1500",
+                "MOETOP_WINDOW_MS": "200", **env}
         full = {k: v for k, v in full.items() if v is not None}
         self.process = subprocess.Popen(
             [*prefix, f"{O}/tests/e2e/agent_host", *libraries], env=full,
