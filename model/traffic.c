@@ -395,8 +395,7 @@ static double crossing(const struct traffic *t, double share)
 	return exp(hi);
 }
 
-/* How far the crossing is, in ln b, when the sample is worth this many tokens.
- *  */
+/* How far the crossing is, in ln b, when the sample is worth these tokens. */
 static double crossing_off(const struct traffic *t, double tokens, double was,
 			   double share, double at)
 {
