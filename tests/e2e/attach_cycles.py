@@ -263,8 +263,9 @@ class Odd(Target):
 class Stress(Target):
     """The stress target; health() is what it counts itself."""
 
-    def __init__(self, seconds=3600, early=0):
-        super().__init__([program("stress_target"), str(seconds), str(early)])
+    def __init__(self, seconds=3600, early=0, forkers=6):
+        super().__init__([program("stress_target"), str(seconds), str(early),
+                          str(forkers)])
 
     def health(self):
         self.p.stdin.write("\n")

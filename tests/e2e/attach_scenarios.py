@@ -23,7 +23,7 @@ def say(text):
     print("# " + text, flush=True)
 
 
-def pause_limits(check, pauses, name, wakes, p50_ms, p99_ms):
+def pause_limits(check, pauses, name, wakes, p50_ms, p99_ms, share=.99):
     """The pauses against their limits, or where the machine itself is slower
     against a multiple of what as many wake-ups took at the same time."""
     own = {k: v / 1e3 for k, v in wakes.limits().items()}
@@ -34,14 +34,12 @@ def pause_limits(check, pauses, name, wakes, p50_ms, p99_ms):
         limit = max(p50_ms, 8 * own["p50_us"])
         check(f"{name}: half of the pauses are at most {limit:.2f} ms",
               pauses.ms(.5) <= limit, str(pauses))
-    if p99_ms and len(pauses.good) >= 200:
+    if p99_ms:
+        # of 50, one in a hundred is the longest of all
+        share = share if len(pauses.good) >= 200 else .9
         limit = max(p99_ms, 3 * own["p99_us"])
-        check(f"{name}: 99 of 100 pauses are at most {limit:.1f} ms",
-              pauses.ms(.99) <= limit, str(pauses))
-    elif p99_ms:  # of 50, one in a hundred is the longest of all
-        limit = max(p99_ms, 3 * own["p99_us"])
-        check(f"{name}: 9 of 10 pauses are at most {limit:.1f} ms",
-              pauses.ms(.9) <= limit, str(pauses))
+        check(f"{name}: {share * 100:.0f} of 100 pauses are at most "
+              f"{limit:.1f} ms", pauses.ms(share) <= limit, str(pauses))
 
 
 def probes(pid, n, pauses, gap_s=0.0):
@@ -138,11 +136,24 @@ def stress(check, n):
               pauses.bad[:3])
         more = before.more(later, RESTLESS)
         check("stress: nothing grows from the 10th to the last", not more, more)
-        pause_limits(check, pauses, "stress", wakes, None, 15)
+        # pthread_create waits while another thread is in fork, which holds the
+        # memory map: one in ten waits longer on a busy machine.
+        pause_limits(check, pauses, "stress", wakes, None, 15, .9)
         report = A.inject(t.pid)
         check("stress: the agent is there", report["refusal"] == "ok", report)
         returns(check, t.pid, n, "stress")
         stress_verdict(check, t)
+
+
+def stress_no_fork(check, n):
+    """The same without the threads that fork."""
+    pauses = A.Pauses()
+    with A.Stress(forkers=0) as t, A.Wakes() as wakes:
+        probes(t.pid, n, pauses)
+        check(f"stress without fork: {n} injections, none failed",
+              not pauses.bad, pauses.bad[:3])
+        pause_limits(check, pauses, "stress without fork", wakes, None, 15)
+        stress_verdict(check, t, "stress without fork")
 
 
 def stress_new(check, n):

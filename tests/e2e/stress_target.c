@@ -1,7 +1,7 @@
 /*
  * stress_target.c - a process that does all that an injector could disturb
  *
- *	stress_target SECONDS [EARLY]
+ *	stress_target SECONDS [EARLY [FORKERS]]
  *
  * 64 threads: allocation and trimming, dlopen, fork, pthread_create, epoll,
  * floating point that is computed twice, registers held over a system call,
@@ -9,6 +9,9 @@
  * sigqueue, two timers.  Half of the threads take the signals; the others are
  * deaf, and no call of theirs may ever end early: at most EARLY may (0), by
  * EINTR, where an injector is killed in the middle of its work.
+ *
+ * FORKERS (6) of the threads do nothing but fork: for some milliseconds each time
+ * nobody else may change the memory map.
  *
  * "ready" on standard output, then one JSON object for each line of standard
  * input, and one at the end: after SECONDS, or when standard input ends.  Exit
@@ -41,6 +44,8 @@
 
 #define TIMER_NS 5000000
 #define ALTSTACK_BYTES 16384
+#define FORKERS 6
+#define FORKERS_MAX 32
 #define SIG_QUEUED (SIGRTMIN + 3)
 #define SIG_TIMER (SIGRTMIN + 4)
 #define SIG_NEVER (SIGRTMIN + 5)
@@ -358,7 +363,7 @@ static void stop_timer(timer_t timer)
 static const struct kind kinds[] = {
 	{ "malloc", turn_malloc, 14, 10000, false },
 	{ "dlopen", turn_load, 6, 20000, false },
-	{ "fork", turn_fork, 6, 80000, true },
+	{ "fork", turn_fork, FORKERS, 80000, true },
 	{ "thread", turn_thread, 6, 5000, true },
 	{ "epoll", turn_epoll, 8, 0, false },
 	{ "arithmetic", turn_arithmetic, 4, 20000, false },
@@ -400,20 +405,24 @@ static void *work(void *arg)
 }
 
 /* They inherit a full mask: no handler may run before they are set up. */
-static void start_workers(void)
+static void start_workers(unsigned forkers)
 {
 	sigset_t all, old;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
-	for (size_t k = 0; k < KINDS; k++)
-		for (unsigned i = 0; i < kinds[k].count; i++) {
+	for (size_t k = 0; k < KINDS; k++) {
+		unsigned n =
+			kinds[k].turn == turn_fork ? forkers : kinds[k].count;
+
+		for (unsigned i = 0; i < n; i++) {
 			struct worker *w = &workers[worker_count++];
 
 			w->kind = &kinds[k];
 			w->seed = worker_count;
 			w->deaf = kinds[k].deaf || i % 2;
 		}
+	}
 	for (unsigned i = 0; i < worker_count; i++)
 		if (pthread_create(&workers[i].thread, NULL, work,
 				   &workers[i])) {
@@ -544,18 +553,20 @@ static bool all_well(uint64_t early)
 int main(int argc, char **argv)
 {
 	static struct worker here; /* what the handler finds in this thread */
-	uint64_t start_ns = now_ns(), seconds, early;
+	uint64_t start_ns = now_ns(), seconds, early, forkers;
 	timer_t timer;
 
 	seconds = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
 	early = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
-	if (!seconds || seconds > 36000) {
-		fprintf(stderr, "usage: stress_target SECONDS [EARLY]\n");
+	forkers = argc > 3 ? strtoull(argv[3], NULL, 10) : FORKERS;
+	if (!seconds || seconds > 36000 || forkers > FORKERS_MAX) {
+		fprintf(stderr,
+			"usage: stress_target SECONDS [EARLY [FORKERS]]\n");
 		return 2;
 	}
 	self = &here;
 	timer = start_timers();
-	start_workers();
+	start_workers((unsigned)forkers);
 	puts("ready");
 	fflush(stdout);
 	converse(start_ns, start_ns + seconds * 1000000000u);

@@ -17,8 +17,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
 import attach_scenarios as S  # noqa: E402
 import tap  # noqa: E402
 
-CYCLES = ("idle", "short_lived", "stopped_often", "registers", "stress", "sim",
-          "uvicorn", "moetop_cycles")
+CYCLES = ("idle", "short_lived", "stopped_often", "registers", "stress",
+          "stress_no_fork", "sim", "uvicorn", "moetop_cycles")
 NEW = ("stress_new", "uvicorn_new")  # a start of the server for each
 KILLS = ("kill_idle", "kill_stress", "kill_sim", "moetop_kills")
 PER_NEW = 20  # cycles for one new server
