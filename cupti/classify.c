@@ -58,6 +58,7 @@ bool kernel_class_closes(unsigned klass)
 
 	switch (klass) {
 	case CLASS_TOPK_PREP:
+	case CLASS_TOPK_TORCH:
 	case CLASS_ROUTER_GEMM:
 	case CLASS_SORT_CUB:
 	case CLASS_ACT_MOE:

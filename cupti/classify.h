@@ -45,8 +45,8 @@ size_t kernel_names_count(const struct kernel_names *n);
 /* Is this the top-k or routing kernel that opens an MoE layer? */
 bool kernel_class_is_anchor(unsigned klass);
 /* Can this kernel be the last one of an MoE block?  A class that may also run
- * ahead of a block or after the last layer (router GEMM, radix sort of the
- * token sampler, activation of a dense layer) cannot. */
+ * ahead of a block or after the last layer (router GEMM, top-k and radix sort
+ * of the token sampler, activation of a dense layer) cannot. */
 bool kernel_class_closes(unsigned klass);
 enum kernel_group kernel_class_group(unsigned klass);
 

@@ -145,10 +145,19 @@ static uint32_t confirm(struct anchor_state *s, uint32_t i)
 	return opens;
 }
 
+/* May run between two kernels of one routing group: a memset that is reported as
+ * a kernel, a conversion of the input. */
+static bool is_between(unsigned klass)
+{
+	return klass == CLASS_OTHER || klass == CLASS_COPY ||
+	       klass == CLASS_QUANT || kernel_class_group(klass) == GROUP_ROUTE;
+}
+
 /* Kernels that open no layer by themselves. */
 static uint32_t plain_step(struct anchor_state *s, unsigned klass, uint32_t i)
 {
-	s->adjacent = false;
+	if (!is_between(klass))
+		s->adjacent = false;
 	if (is_expert_gemm(klass))
 		return confirm(s, i);
 	if (is_outside(klass)) {

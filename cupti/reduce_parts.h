@@ -27,7 +27,7 @@
  */
 struct anchor_state {
 	uint8_t last;       /* class of the last routing kernel; 0 none */
-	bool adjacent;      /* nothing but routing since then */
+	bool adjacent;      /* no other work since then */
 	bool experts;       /* an expert GEMM since the last anchor */
 	bool outside;       /* attention or a norm since the last expert GEMM */
 	uint32_t candidate; /* event + 1 of a layer to be confirmed; 0 none */
@@ -83,7 +83,8 @@ struct reduce {
 	struct reduce_event *ev, *spare;
 	uint32_t *owner; /* replay index + 1, 0 outside replays */
 	struct known_graph graph[GRAPHS_KNOWN];
-	uint32_t graph_layers; /* most anchors that a graph had */
+	uint32_t graph_layers; /* most anchors of a graph that is in use */
+	uint32_t smaller;      /* windows in a row whose graphs had fewer */
 	uint32_t eager_layers; /* learnt from the eager stream */
 	uint32_t layers;       /* what this window uses */
 	uint32_t draft;        /* anchors of a draft model after these */

@@ -1,5 +1,7 @@
 #include "cupti/reduce_parts.h"
 
+#define SMALLER_MOST 8u /* windows, before a larger graph is forgotten */
+
 static struct replay *new_replay(struct reduce *r, uint32_t slot,
 				 uint32_t event)
 {
@@ -61,9 +63,27 @@ static void learn(struct reduce *r, const struct replay *p)
 		g->kernels = p->kernels;
 	if (p->anchors > g->anchors)
 		g->anchors = p->anchors;
-	/* One anchor is a piece of a model, or a draft layer. */
-	if (g->anchors > r->graph_layers && g->anchors > 1)
-		r->graph_layers = g->anchors;
+}
+
+/* Graphs of the warm-up, or of another model, may have had more anchors than
+ * those in use have; draft models have fewer.  One anchor is a piece of a model,
+ * or a draft layer. */
+static void choose_graph_layers(struct reduce *r)
+{
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < r->replays; i++) {
+		uint32_t anchors = known(r, r->replay[i].graph)->anchors;
+
+		if (anchors > 1 && anchors > most)
+			most = anchors;
+	}
+	if (most < r->graph_layers) {
+		if (!most || ++r->smaller < SMALLER_MOST)
+			return;
+	}
+	r->graph_layers = most;
+	r->smaller = 0;
 }
 
 /* Mark event i as an anchor, unless it is none. */
@@ -101,6 +121,7 @@ void reduce_find_replays(struct reduce *r)
 	}
 	for (uint32_t i = 0; i < r->replays; i++)
 		learn(r, &r->replay[i]);
+	choose_graph_layers(r);
 }
 
 static enum replay_state judge(struct reduce *r, const struct replay *p,

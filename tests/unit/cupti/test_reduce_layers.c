@@ -380,6 +380,36 @@ static void combine_of_deepep_belongs_to_the_block(void **state)
 			2 * 2);
 }
 
+static void memset_between_routing_kernels_opens_no_layer(void **state)
+{
+	assert_int_equal(LAYERS_OF(*state, NULL, "routingMainKernel",
+				   "memset32", "routingIndicesClusterKernel",
+				   "bmm_E2m1_E2m1E2m1_Fp32", "bmm_Bfloat16_",
+				   "finalizeKernel"),
+			 LAYERS);
+}
+
+/* What the warm-up captured is not what decodes. */
+static void larger_graph_of_old_is_forgotten(void **state)
+{
+	struct stream *s = *state;
+	const struct reduce_result *r = NULL;
+
+	for (int i = 0; i < 3; i++)
+		stream_replay(s, 5, 2 * LAYERS);
+	r = reduce_end(s->reduce, &params);
+	assert_int_equal(r->layers, 2 * LAYERS);
+	for (int w = 0; w < 9; w++) {
+		reduce_begin(s->reduce);
+		for (int i = 0; i < 4; i++)
+			stream_replay(s, 7, LAYERS);
+		r = reduce_end(s->reduce, &params);
+		check_conservation(s, r);
+	}
+	assert_int_equal(r->layers, LAYERS);
+	assert_int_equal(r->phase_steps[PHASE_DECODE], 3);
+}
+
 /* A late attach knows nothing of the nodes; their order is enough. */
 static void layers_of_unknown_nodes_are_told_by_their_order(void **state)
 {
@@ -420,6 +450,8 @@ int main(void)
 		T(torch_topk_of_a_sampler_opens_none),
 		T(block_without_known_routing_opens_with_what_comes_first),
 		T(combine_of_deepep_belongs_to_the_block),
+		T(memset_between_routing_kernels_opens_no_layer),
+		T(larger_graph_of_old_is_forgotten),
 		T(layers_of_unknown_nodes_are_told_by_their_order),
 	};
 
