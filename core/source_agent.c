@@ -124,18 +124,19 @@ static int open_rank(struct source *s, const struct target_rank *t,
 /* ---- injection --------------------------------------------------------- */
 
 /* NVML knows who has a GPU in use: it overrules a descriptor that a process
- * has from its parent. */
-static bool nvml_denies(const struct source_context *x, pid_t pid)
+ * has from its parent.  The memory of a simulated GPU is as sure as NVML. */
+static bool nvml_denies(const struct source_context *x,
+			const struct target_rank *t)
 {
 	for (unsigned i = 0; i < x->n_gpu_pids; i++)
-		if (x->gpu_pids[i] == pid)
+		if (x->gpu_pids[i] == t->pid)
 			return false;
-	return x->n_gpu_pids > 0;
+	return x->n_gpu_pids > 0 && !t->simulated;
 }
 
 static bool may_inject(const struct source *s, const struct target_rank *t)
 {
-	if (!s->attach || nvml_denies(s->context, t->pid))
+	if (!s->attach || nvml_denies(s->context, t))
 		return false;
 	return t->owns_gpu || proc_age_s(t->start_ticks) >= UNSURE_AGE_S;
 }
@@ -226,7 +227,7 @@ static void look(struct source *s, uint64_t now_ns)
 		report_news(s, r, &a, ended, now_ns);
 		*w = (struct agents_without){
 			.pid = r->pid,
-			.unseen = nvml_denies(s->context, r->pid),
+			.unseen = nvml_denies(s->context, r),
 		};
 		if (ring[0]) {
 			w->error = open_rank(s, r, ring, now_ns);

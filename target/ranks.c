@@ -86,17 +86,20 @@ static bool look_at(const struct target_rank *old, pid_t pid,
 {
 	bool sure = old && old->owns_gpu && (fds->nvidia || fds->ring[0]);
 	struct proc_stat s = { 0 };
-	int maps = MAPS_CUDA | MAPS_SIMULATED;
+	int maps = MAPS_CUDA;
 
 	if (!sure || (old->agent_ring[0] && !fds->ring[0]))
 		maps = proc_maps_scan(pid, needles);
+	else if (old->simulated)
+		maps |= MAPS_SIMULATED;
 	if (maps < 0 || !(maps & MAPS_CUDA) || proc_stat_read(pid, &s))
 		return false;
 	memset(out, 0, sizeof(*out)); /* compared as memory */
 	out->pid = pid;
 	out->start_ticks = s.start_ticks;
 	out->has_cuda = true;
-	out->owns_gpu = fds->nvidia || (maps & MAPS_SIMULATED);
+	out->simulated = (maps & MAPS_SIMULATED) != 0;
+	out->owns_gpu = fds->nvidia || out->simulated;
 	memcpy(out->agent_ring, fds->ring, sizeof(out->agent_ring));
 	return true;
 }

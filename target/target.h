@@ -26,6 +26,7 @@ struct target_rank {
 	char agent_ring[64];  /* "/proc/PID/fd/N" of its ring, "" if none */
 	bool has_cuda;        /* libcuda is mapped */
 	bool owns_gpu;        /* and a GPU is open, or simulated */
+	bool simulated;
 };
 
 struct target {
