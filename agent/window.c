@@ -16,8 +16,9 @@
 #define DRAIN_FLUSH_NS 20000000ull
 #define DRAIN_LEAST_NS 60000000ull
 #define DRAIN_MOST_NS 300000000ull
-#define LOSS_MOST 1000u /* one record in so many: sums are right to 0.1 % */
-#define SPOILT_MOST 3u  /* CUPTI lives in a row */
+#define SILENT_LAUNCHES 8u /* so many, and some must have run */
+#define LOSS_MOST 1000u    /* one record in so many: sums are right to 0.1 % */
+#define SPOILT_MOST 3u     /* CUPTI lives in a row */
 
 int window_init(void)
 {
@@ -261,6 +262,21 @@ static void throw_away(const struct reduce_result *sums, uint32_t kernels,
 		life_fail(REASON_RECORD_CAP, 0);
 }
 
+/* Launches were seen, and CUPTI said nothing of them. */
+static bool is_silent(uint32_t kernels, uint64_t lost)
+{
+	uint64_t launches =
+		agent.totals.launches - agent.window.totals.launches;
+
+	if (kernels || lost || launches < SILENT_LAUNCHES)
+		return false;
+	publish_text(TEXT_WARNING,
+		     "window %u: %" PRIu64 " launches, and not one kernel "
+		     "record of them came from CUPTI",
+		     agent.window.number, launches);
+	return true;
+}
+
 static void report(void)
 {
 	struct window *w = &agent.window;
@@ -280,8 +296,11 @@ static void report(void)
 		throw_away(sums, kernels, lost);
 		return;
 	}
+	if (is_silent(kernels, lost))
+		publish_lost_window(w->number, w->start_ns, w->end_ns, 0, 0);
+	else
+		publish(sums, kernels);
 	agent.spoilt = 0;
-	publish(sums, kernels);
 }
 
 /* What it has cost decides when the next one may come. */

@@ -224,6 +224,22 @@ def check_lives():
           f"{name}: gives records in its second life")
 
 
+def check_silent():
+    """No flush is forced beside others, and then none brings a buffer."""
+    play("13.4", fault="starve")
+    name = "a CUPTI that gives no records"
+    with LIFE.Server() as server:
+        ring = R.attach(server.pid)
+        records = R.collect(ring, lambda r: any(
+            x.type == R.TEXT and "not one kernel record" in x.text
+            for x in r), 20)
+    texts = [r.text for r in records if r.type == R.TEXT]
+    check(any("not one kernel record" in t for t in texts),
+          f"{name}: is said", f"{texts}")
+    check(not any(r.type in (R.LAYER, R.ROWS) for r in records),
+          f"{name}: gives no number")
+
+
 def check_real():
     play("13.0")
     paths = [p for folder in ("abi/*/lib", "cupti/lib")
@@ -250,6 +266,7 @@ def main():
     check_newer_clients()
     check_older_client()
     check_lives()
+    check_silent()
     check_real()
     T.tap.end()
 

@@ -157,7 +157,7 @@ def attach(pid, deadline_s=20):
     while True:
         try:
             return Ring(pid).open()
-        except (FileNotFoundError, AssertionError):
+        except (FileNotFoundError, AssertionError, ValueError):
             if time.monotonic() > end:
                 raise
             time.sleep(0.02)
