@@ -45,12 +45,13 @@ void publish_reset(void)
 static void publish_losses(const struct graph_map_counts *c)
 {
 	uint32_t overflow = atomic_load(&agent.functions->overflow);
+	uint64_t launches = agent.log->lost + c->execs_lost;
 
-	if (!has_doubled(agent.log->lost, said.launches) &&
+	if (!has_doubled(launches, said.launches) &&
 	    !has_doubled(overflow, said.functions) &&
 	    !has_doubled(c->overflow, said.nodes))
 		return;
-	said.launches = agent.log->lost;
+	said.launches = launches;
 	said.functions = overflow;
 	said.nodes = c->overflow;
 	publish_text(TEXT_WARNING,
@@ -302,6 +303,7 @@ void publish_lost_window(uint32_t number, uint64_t start_ns, uint64_t end_ns,
 					.start_ns = start_ns,
 					.end_ns = end_ns,
 					.bad_steps = steps,
-					.kernels = kernels };
+					.kernels = kernels,
+					.bad_kernels = kernels };
 	put(&r, REC_WINDOW);
 }
