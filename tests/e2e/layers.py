@@ -82,7 +82,7 @@ def runs_inside(w, truth, eager):
     """
     starts = truth.starts
     first = bisect.bisect_left(starts, w.start_ns - EDGE_NS)
-    first_most = bisect.bisect_left(starts, w.start_ns) + eager
+    first_most = bisect.bisect_left(starts, w.start_ns) + 2 * eager
     after = bisect.bisect_left(starts, w.end_ns - EDGE_NS) - 1
     after_most = bisect.bisect_right(starts, w.end_ns + EDGE_NS) - 1
     runs = []
