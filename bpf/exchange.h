@@ -6,7 +6,7 @@
  *
  *	struct request_gauges gauges;
  *	struct request_counters counters;
- *	copy_user()		read bytes of the caller of the system call
+ *	copy_bytes()		as reader.h says
  *	endpoint_of()		class of a path hash, -1 for an unknown one
  *	endpoint_learn()	an unknown path turned out to make tokens
  *	path_emit()		ship a path that no table knows
@@ -26,6 +26,7 @@
 #include "wire/requests.h"
 
 #define EXCHANGE_STEPS 1024u /* windows and skips of a call; more are lost */
+#define EXCHANGE_LEFT_NS 30000000000ull /* silence after the client closed */
 
 static __always_inline void conn_lose(struct http_stream *s)
 {
@@ -116,15 +117,15 @@ static __always_inline int request_resync(struct http_stream *s,
 }
 
 /* Bytes that must be read.  1: stop with this call. */
-static __always_inline int request_scan(struct conn *c, struct reader *r,
-					__u64 now)
+static __always_inline int request_scan(READER_PARAM struct conn *c,
+					struct reader *r, __u64 now)
 {
 	struct http_stream *s = &c->in;
 	struct http_window w = { 0 };
 	__u32 n;
 	int got;
 
-	n = reader_peek(r, &w, http_window_bytes(s));
+	n = reader_peek(READER_ARG r, &w, http_window_bytes(s));
 	if (s->state == HTTP_UNKNOWN && request_resync(s, &w, n))
 		return 1;
 	got = http_scan(s, &w, n);
@@ -141,7 +142,8 @@ static __always_inline int request_scan(struct conn *c, struct reader *r,
 }
 
 /* Received bytes: one window or skip.  1: stop with this call. */
-HTTP_GLOBAL int request_step(struct conn *c, struct reader *r, __u64 now)
+HTTP_GLOBAL int request_step(READER_PARAM struct conn *c, struct reader *r,
+			     __u64 now)
 {
 	struct http_stream *s;
 
@@ -149,11 +151,11 @@ HTTP_GLOBAL int request_step(struct conn *c, struct reader *r, __u64 now)
 		return 1;
 	s = &c->in;
 	if (!r->piece)
-		return reader_next(r);
+		return reader_next(READER_ARG r);
 	if (s->state == HTTP_OPAQUE)
 		return 1;
 	if (s->state != HTTP_LENGTH && s->state != HTTP_CHUNK)
-		return request_scan(c, r, now);
+		return request_scan(READER_ARG c, r, now);
 	reader_skip_body(r, s);
 	if (s->left)
 		return 0;
@@ -224,6 +226,19 @@ static __always_inline void slot_reclassify(struct slot *s)
 	endpoint_learn(s->path_hash);
 }
 
+/* The guess was right: the request that it stands for is being answered. */
+static __always_inline int guess_confirm(struct conn *c)
+{
+	const __u64 guess = slot_word(SLOT_GUESSED, ENDPOINT_GENERATION);
+
+	if (!slot_move(&c->adopted, guess,
+		       slot_word(SLOT_WAITING, ENDPOINT_GENERATION)))
+		return 0;
+	c->adopting = 1;
+	exchange_add(counters.started[ENDPOINT_GENERATION], 1);
+	return 1;
+}
+
 /* An event stream begins, or is seen for the first time in its middle. */
 static __always_inline void response_is_stream(struct conn *c, __u64 now)
 {
@@ -234,6 +249,8 @@ static __always_inline void response_is_stream(struct conn *c, __u64 now)
 		return;
 	}
 	if (conn_over(c) || c->closed)
+		return;
+	if (guess_confirm(c))
 		return;
 	s = &c->adopted;
 	s->start_ns = 0;
@@ -359,6 +376,8 @@ static __always_inline void response_head_done(struct conn *c, __u64 now)
 		http_begin(s);
 		return;
 	}
+	if (c->adopted.state && !response_slot(c))
+		guess_confirm(c);
 	response_begin(c);
 	c->status = status;
 	if (status == 101) {
@@ -400,15 +419,15 @@ response_resync(struct conn *c, const struct http_window *w, __u32 n, __u64 now)
 }
 
 /* Bytes that must be read.  1: stop with this call. */
-static __always_inline int response_scan(struct conn *c, struct reader *r,
-					 __u64 now)
+static __always_inline int response_scan(READER_PARAM struct conn *c,
+					 struct reader *r, __u64 now)
 {
 	struct http_stream *s = &c->out;
 	struct http_window w = { 0 };
 	__u32 n;
 	int got;
 
-	n = reader_peek(r, &w, http_window_bytes(s));
+	n = reader_peek(READER_ARG r, &w, http_window_bytes(s));
 	if (s->state == HTTP_UNKNOWN && response_resync(c, &w, n, now))
 		return 1;
 	if (s->state == HTTP_CHUNK && n)
@@ -437,7 +456,8 @@ static __always_inline int response_scan(struct conn *c, struct reader *r,
 }
 
 /* Sent bytes: one window or skip.  1: stop with this call. */
-HTTP_GLOBAL int response_step(struct conn *c, struct reader *r, __u64 now)
+HTTP_GLOBAL int response_step(READER_PARAM struct conn *c, struct reader *r,
+			      __u64 now)
 {
 	struct http_stream *s;
 
@@ -445,7 +465,7 @@ HTTP_GLOBAL int response_step(struct conn *c, struct reader *r, __u64 now)
 		return 1;
 	s = &c->out;
 	if (!r->piece)
-		return reader_next(r);
+		return reader_next(READER_ARG r);
 	switch (s->state) {
 	case HTTP_OPAQUE:
 		return 1;
@@ -468,7 +488,7 @@ HTTP_GLOBAL int response_step(struct conn *c, struct reader *r, __u64 now)
 	default:
 		break;
 	}
-	return response_scan(c, r, now);
+	return response_scan(READER_ARG c, r, now);
 }
 
 /* ---- a connection -------------------------------------------------------- */
@@ -491,23 +511,23 @@ static __always_inline void conn_check(struct http_stream *s,
 }
 
 /* A call has received bytes. */
-static __always_inline void conn_received(struct conn *c, struct reader *r,
-					  __u64 now)
+static __always_inline void conn_received(READER_PARAM struct conn *c,
+					  struct reader *r, __u64 now)
 {
 	if (c->closed == 1 + ENDED_BY_SERVER)
 		return; /* what comes after that is read and thrown away */
 	for (__u32 i = 0; i < EXCHANGE_STEPS; i++)
-		if (request_step(c, r, now))
+		if (request_step(READER_ARG c, r, now))
 			break;
 	conn_check(&c->in, r);
 }
 
 /* A call has sent bytes: those that the kernel accepted. */
-static __always_inline void conn_sent(struct conn *c, struct reader *r,
-				      __u64 now)
+static __always_inline void conn_sent(READER_PARAM struct conn *c,
+				      struct reader *r, __u64 now)
 {
 	for (__u32 i = 0; i < EXCHANGE_STEPS; i++)
-		if (response_step(c, r, now))
+		if (response_step(READER_ARG c, r, now))
 			break;
 	conn_check(&c->out, r);
 }
@@ -528,6 +548,23 @@ static __always_inline void conn_close(struct conn *c, __u32 how, __u64 now)
 	slot_end(c, &c->adopted, how, now);
 }
 
+/*
+ * Called from time to time.  A server that lets a request lie long after its
+ * client closed has forgotten it: the client's abort, though the socket is
+ * still there.
+ */
+static __always_inline void conn_sweep(struct conn *c, __u64 now)
+{
+	__u64 seen = c->left_ns;
+
+	if (!c->client_closed || c->closed)
+		return;
+	if (c->last_ns > seen)
+		seen = c->last_ns;
+	if (now > seen && now - seen > EXCHANGE_LEFT_NS)
+		conn_close(c, ENDED_BY_CLIENT, now);
+}
+
 enum conn_event {
 	CONN_CLIENT_CLOSED, /* FIN received */
 	CONN_SERVER_CLOSED, /* close or shutdown by the server */
@@ -538,13 +575,15 @@ enum conn_event {
 static __always_inline void conn_event(struct conn *c, enum conn_event event,
 				       int error, __u64 now)
 {
-	if (event == CONN_CLIENT_CLOSED)
+	if (event == CONN_CLIENT_CLOSED) {
+		c->left_ns = now;
 		c->client_closed = 1;
-	else
-		conn_close(c,
-			   error || c->client_closed ? ENDED_BY_CLIENT
-						     : ENDED_BY_SERVER,
-			   now);
+		return;
+	}
+	conn_close(c,
+		   error || c->client_closed ? ENDED_BY_CLIENT
+					     : ENDED_BY_SERVER,
+		   now);
 }
 
 #endif

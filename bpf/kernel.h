@@ -29,9 +29,13 @@ enum {
 };
 
 enum {
+	BPF_NOEXIST = 1,
 	BPF_F_NO_PREALLOC = 1,
 	BPF_SK_STORAGE_GET_F_CREATE = 1,
 	BPF_RB_NO_WAKEUP = 1,
+	BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB = 5,
+	BPF_SOCK_OPS_STATE_CB = 10,
+	BPF_SOCK_OPS_STATE_CB_FLAG = 4,
 };
 
 enum {
@@ -81,20 +85,96 @@ struct sock {
 	int sk_err;
 } CO_RE;
 
-struct task_struct;
+struct inet_connection_sock {
+	struct {
+		__u32 lrcvtime; /* of the last data received, in ticks */
+	} icsk_ack;
+} CO_RE;
+
+struct tcp_sock {
+	__u32 lsndtime; /* of the last data sent, in ticks */
+	__u32 rcv_nxt;
+	__u32 copied_seq;
+	__u64 bytes_received;
+} CO_RE;
+
+struct inode {
+	__u16 i_mode;
+} CO_RE;
+
+struct file {
+	struct inode *f_inode;
+	void *private_data;
+} CO_RE;
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+} CO_RE;
+
+struct files_struct {
+	struct fdtable *fdt;
+} CO_RE;
+
+struct task_struct {
+	struct files_struct *files;
+} CO_RE;
+
+struct socket {
+	struct sock *sk;
+} CO_RE;
+
+struct bpf_iter__task_file {
+	struct task_struct *task;
+	struct file *file;
+} CO_RE;
+
+/* Of the interface to programs: fixed. */
+struct bpf_sock {
+	__u32 bound_dev_if;
+	__u32 family;
+	__u32 type;
+	__u32 protocol;
+	__u32 mark;
+	__u32 priority;
+	__u32 src_ip4;
+	__u32 src_ip6[4];
+	__u32 src_port; /* host order */
+};
+
+struct __sk_buff {
+	__u32 len;
+	__u32 fields[41];
+	struct bpf_sock *sk __attribute__((aligned(8)));
+};
+
+struct bpf_sock_ops {
+	__u32 op;
+	__u32 args[4];
+	__u32 fields[41];
+	struct bpf_sock *sk __attribute__((aligned(8)));
+};
+
+struct bpf_raw_tracepoint_args {
+	__u64 args[0];
+};
 
 /*
  * The saved registers of a system call; the part after ___ names the machine
  * for us and is ignored by the relocation, which picks the one that exists.
  */
 struct pt_regs___x86 {
+	unsigned long di;
 	unsigned long si;
 	unsigned long dx;
+	unsigned long r10;
+	unsigned long ax;
 	unsigned long orig_ax;
 } CO_RE;
 
 struct pt_regs___arm64 {
 	__u64 regs[31];
+	__u64 orig_x0;
 	__s32 syscallno;
 } CO_RE;
 

@@ -122,31 +122,68 @@ static int abandon(int *client, int server)
 	return read(server, &byte, 1) ? -EIO : 0;
 }
 
-int loopback_exchange(int listen_fd, uint16_t port)
+static int loopback_connect(int listen_fd, uint16_t port, int *client,
+			    int *server)
 {
 	struct sockaddr_in a = loopback_address(port);
-	int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int server = -1, err;
+	int c = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), s = -1, err;
 
-	if (client < 0)
+	if (c < 0)
 		return -errno;
-	err = give_up_in_time(client);
-	if (!err && connect(client, (struct sockaddr *)&a, sizeof(a)))
+	err = give_up_in_time(c);
+	if (!err && connect(c, (struct sockaddr *)&a, sizeof(a)))
 		err = -errno;
 	if (!err) {
-		server = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
-		err = server < 0 ? -errno : give_up_in_time(server);
+		s = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+		err = s < 0 ? -errno : give_up_in_time(s);
 	}
-	if (!err)
-		err = ask(client, server);
+	if (err) {
+		if (s >= 0)
+			close(s);
+		close(c);
+		return err;
+	}
+	*client = c;
+	*server = s;
+	return 0;
+}
+
+int loopback_ask(int listen_fd, uint16_t port, int *client, int *server)
+{
+	int err = loopback_connect(listen_fd, port, client, server);
+
+	if (err)
+		return err;
+	err = ask(*client, *server);
+	if (err) {
+		close(*server);
+		close(*client);
+	}
+	return err;
+}
+
+int loopback_stream(int server)
+{
+	int err = put(server, head, sizeof(head) - 1);
+
+	return err ? err : put(server, events[0], sizeof(events[0]) - 1);
+}
+
+int loopback_exchange(int listen_fd, uint16_t port)
+{
+	int client = -1, server = -1, err;
+
+	err = loopback_connect(listen_fd, port, &client, &server);
+	if (err)
+		return err;
+	err = ask(client, server);
 	if (!err)
 		err = answer(client, server);
 	if (!err)
 		err = ask(client, server);
 	if (!err)
 		err = abandon(&client, server);
-	if (server >= 0)
-		close(server);
+	close(server);
 	if (client >= 0)
 		close(client);
 	return err;

@@ -18,6 +18,15 @@
 int loopback_listen(int *fd, uint16_t *port);
 
 /*
+ * A connection on which a request was asked and read.  0 or -errno; the caller
+ * closes both ends.
+ */
+int loopback_ask(int listen_fd, uint16_t port, int *client, int *server);
+
+/* Begin to answer it: the head of a stream and its first event. */
+int loopback_stream(int server);
+
+/*
  * Be client and server of one connection: a streamed response whose last
  * events and end leave in one writev of three pieces, then a request that the
  * client abandons.  Takes milliseconds, at most about a second.

@@ -2,8 +2,12 @@
  * reader.h - the bytes that one system call moved, piece by piece
  *
  * Bounded: at most READER_IOVECS pieces, which is what the kernel takes too, and
- * windows of at most HTTP_WINDOW bytes.  The includer defines copy_user(), which
- * reads bytes of the caller of the system call and returns 0 on success.
+ * windows of at most HTTP_WINDOW bytes.  The includer defines
+ *
+ *	copy_bytes(READER_ARG to, n, from)	0 on success
+ *
+ * for an address of the caller of the system call, or, where READER_PARAM and
+ * READER_ARG name a packet, for an offset in that.
  */
 #ifndef MOETOP_BPF_READER_H
 #define MOETOP_BPF_READER_H
@@ -11,6 +15,11 @@
 #include "bpf/http.h"
 
 #define READER_IOVECS 1024u
+
+#ifndef READER_PARAM
+#define READER_PARAM /* bytes are in memory */
+#define READER_ARG
+#endif
 
 /* What a system call transferred, piece by piece. */
 struct reader {
@@ -23,13 +32,14 @@ struct reader {
 };
 
 /* Go to the next piece.  1: there is none. */
-static __always_inline int reader_next(struct reader *r)
+static __always_inline int reader_next(READER_PARAM struct reader *r)
 {
 	struct {
 		__u64 base, bytes;
 	} v = { 0 };
 
-	if (!r->iovs || !r->rest || copy_user(&v, sizeof(v), r->iov))
+	if (!r->iovs || !r->rest ||
+	    copy_bytes(READER_ARG & v, sizeof(v), r->iov))
 		return 1;
 	r->iov += sizeof(v);
 	r->iovs--;
@@ -46,7 +56,7 @@ static __always_inline void reader_skip(struct reader *r, __u32 n)
 }
 
 /* Show up to max (a power of two) bytes of this piece; 0: unreadable. */
-static __always_inline __u32 reader_peek(const struct reader *r,
+static __always_inline __u32 reader_peek(READER_PARAM const struct reader *r,
 					 struct http_window *w, __u32 max)
 {
 	__u32 n = r->piece < max ? r->piece : max;
@@ -54,7 +64,7 @@ static __always_inline __u32 reader_peek(const struct reader *r,
 	if (r->opaque || !n)
 		return 0;
 	n = ((n - 1) & (max - 1)) + 1; /* a bound that every verifier sees */
-	return copy_user(w, n, r->at) ? 0 : n;
+	return copy_bytes(READER_ARG w, n, r->at) ? 0 : n;
 }
 
 /* Skip the part of a body that is in this piece; its bytes. */

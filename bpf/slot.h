@@ -24,8 +24,11 @@ enum exchange_histogram { EXCHANGE_TTFT, EXCHANGE_GAP, EXCHANGE_DURATION };
 /* How a request ended, as in struct request_record. */
 enum { ENDED_COMPLETED, ENDED_BY_CLIENT, ENDED_BY_SERVER };
 
-/* State word of a slot: one of these, and the endpoint in the next byte. */
-enum { SLOT_FREE, SLOT_WAITING, SLOT_STREAMING };
+/*
+ * State word of a slot: one of these, and the endpoint in the next byte.  A
+ * guessed one may not exist; it is in the gauge of guesses and in no counter.
+ */
+enum { SLOT_FREE, SLOT_WAITING, SLOT_STREAMING, SLOT_GUESSED };
 
 struct slot {
 	__u64 state;
@@ -36,8 +39,9 @@ struct slot {
 
 struct conn {
 	struct http_stream in, out;
-	__u64 known;  /* counted as a connection */
-	__u64 closed; /* 0: open, else 1 + ENDED_* */
+	__u64 known;   /* counted as a connection */
+	__u64 closed;  /* 0: open, else 1 + ENDED_* */
+	__u64 left_ns; /* when the client closed */
 	/* slots, by the receiver; positions count up and wrap */
 	__u32 pushed;
 	__u32 retired;     /* requests before this one are over */
@@ -45,10 +49,12 @@ struct conn {
 	/* slots, by the sender */
 	__u32 popped;
 	__u32 over_popped;
-	__u32 answered; /* position of the request being answered */
+	__u32 answered;          /* position of the request being answered */
+	__u32 next_in, next_out; /* sequence numbers; 0: none yet */
 	__u16 port;
 	__u8 adopting; /* the response is one whose request was not seen */
 	__u8 client_closed;
+	__u8 guess; /* how sure, where the adopted slot is a guess */
 	/* the response in progress, by the sender */
 	__u8 responding;
 	__u16 status;
@@ -81,6 +87,8 @@ static __always_inline void gauge_add(__u64 word, __s64 n)
 		exchange_add(gauges.waiting[e], n);
 	else if ((word & 0xff) == SLOT_STREAMING)
 		exchange_add(gauges.streaming[e], n);
+	else if ((word & 0xff) == SLOT_GUESSED)
+		exchange_add(gauges.guessed[e], n);
 }
 
 /* 0: someone else has moved it. */
@@ -118,6 +126,8 @@ HTTP_GLOBAL int slot_end(struct conn *c, struct slot *s, __u32 how, __u64 now)
 	if (word == SLOT_FREE)
 		return 0;
 	gauge_add(word, -1);
+	if ((word & 0xff) == SLOT_GUESSED)
+		return 0;
 	r.start_ns = s->start_ns;
 	r.end_ns = now;
 	r.path_hash = s->path_hash;

@@ -14,30 +14,33 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "bpf/diag.h"
 #include "bpf/endpoints.h"
 #include "bpf/loopback.h"
 #include "bpf/path.h"
+#include "bpf/rungs.h"
+#include "bpf/selftest.h"
 
-#ifdef __clang_analyzer__ /* it takes this for a leak in generated code */
-void bpf_object__destroy_skeleton(struct bpf_object_skeleton *s)
-	__attribute__((ownership_takes(malloc, 1)));
-#endif
-#include "bpf/requests.skel.h"
-
-#define PORT_WORDS (65536 / 64)
-#define SETTLE_MS 250 /* for packets of the self-test still on their way */
 #define SELFTEST_TRIES 3
-
-_Static_assert(sizeof(((struct requests_bpf__bss *)0)->ports_on) ==
-		       PORT_WORDS * sizeof(uint64_t),
-	       "one bit per port");
+#define SETTLE_NS 5000000000ull /* when guesses must be proved */
+#define SWEEP_NS 10000000000ull
+#define DIAG_PERIOD_NS 500000000ull
 
 struct tracker {
-	struct requests_bpf *skel;
+	const struct rung *rung; /* NULL: diag */
+	struct rung_programs bpf;
 	struct ring_buffer *ring;
 	struct request_histogram *per_cpu; /* one for each possible CPU */
 	int cpus;
-	uint32_t paths; /* hashes in the program's table */
+	uint32_t paths;   /* hashes in the program's table */
+	uint64_t walk_ns; /* when the sockets are looked at next */
+	char refused[TRACKER_REFUSED_BYTES];
+	size_t refused_why; /* where the last reason begins */
+	uint16_t ports[TRACKER_PORTS_MAX];
+	size_t n_ports;
+	int diag; /* -1 without */
+	uint64_t diag_ns;
+	struct diag_counts counts;
 	/* of tracker_drain, while it runs */
 	void (*fn)(const struct request_record *r, void *arg);
 	void *arg;
@@ -52,13 +55,20 @@ static int silent(enum libbpf_print_level level, const char *format, va_list ap)
 	return 0;
 }
 
+static uint64_t monotonic_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 /* ---- paths --------------------------------------------------------------- */
 
 static int path_teach(struct tracker *t, uint64_t hash, enum endpoint endpoint)
 {
 	uint8_t value = (uint8_t)endpoint;
-	int err = bpf_map_update_elem(bpf_map__fd(t->skel->maps.paths), &hash,
-				      &value, BPF_NOEXIST);
+	int err = bpf_map_update_elem(t->bpf.paths, &hash, &value, BPF_NOEXIST);
 
 	if (!err)
 		t->paths++;
@@ -78,7 +88,7 @@ static int paths_init(struct tracker *t)
 		if (err)
 			return err;
 	}
-	t->skel->bss->paths_wanted = 1;
+	t->bpf.shared->paths_wanted = 1;
 	return 0;
 }
 
@@ -95,7 +105,7 @@ static void path_read(struct tracker *t, const struct path_record *r)
 		tail[i] = r->tail[(r->bytes - n + i) % PATH_TAIL_BYTES];
 	path_teach(t, r->hash, endpoints_classify(tail, n));
 	if (t->paths >= PATHS_MAX / 2)
-		t->skel->bss->paths_wanted = 0;
+		t->bpf.shared->paths_wanted = 0;
 }
 
 /* ---- records ------------------------------------------------------------- */
@@ -114,12 +124,27 @@ static int record_read(void *arg, void *data, size_t bytes)
 	return 0;
 }
 
+/* Look at the open sockets when that is due. */
+static void walk(struct tracker *t)
+{
+	uint64_t now_ns = monotonic_ns();
+
+	if (now_ns < t->walk_ns)
+		return;
+	t->bpf.shared->settle = 1;
+	rung_walk(&t->bpf);
+	t->walk_ns = now_ns + SWEEP_NS;
+}
+
 int tracker_drain(struct tracker *t,
 		  void (*fn)(const struct request_record *r, void *arg),
 		  void *arg)
 {
 	int err;
 
+	if (!t->rung)
+		return 0;
+	walk(t);
 	t->fn = fn;
 	t->arg = arg;
 	t->drained = 0;
@@ -129,23 +154,6 @@ int tracker_drain(struct tracker *t,
 
 /* ---- settings ------------------------------------------------------------ */
 
-static void ports_apply(struct tracker *t, const uint16_t *ports, size_t n)
-{
-	uint64_t on[PORT_WORDS] = { 0 };
-	struct requests_bpf__bss *bss = t->skel->bss;
-
-	for (size_t i = 0; i < n; i++)
-		on[ports[i] / 64] |= 1ull << (ports[i] % 64);
-	/* Word by word, so that a port that stays is never off. */
-	for (size_t i = 0; i < PORT_WORDS; i++) {
-		if (on[i] & ~bss->ports_seen[i])
-			__atomic_fetch_or((uint64_t *)&bss->ports_seen[i],
-					  on[i], __ATOMIC_RELAXED);
-		__atomic_store_n((uint64_t *)&bss->ports_on[i], on[i],
-				 __ATOMIC_RELEASE);
-	}
-}
-
 int tracker_set_ports(struct tracker *t, const uint16_t *ports, size_t n)
 {
 	if (!n || n > TRACKER_PORTS_MAX)
@@ -153,7 +161,14 @@ int tracker_set_ports(struct tracker *t, const uint16_t *ports, size_t n)
 	for (size_t i = 0; i < n; i++)
 		if (!ports[i])
 			return -EINVAL;
-	ports_apply(t, ports, n);
+	memcpy(t->ports, ports, n * sizeof(*ports));
+	t->n_ports = n;
+	if (!t->rung)
+		return 0;
+	rung_ports(&t->bpf, ports, n);
+	t->bpf.shared->settle = 0;
+	rung_walk(&t->bpf); /* without it, they are known by their next bytes */
+	t->walk_ns = monotonic_ns() + SETTLE_NS;
 	return 0;
 }
 
@@ -169,26 +184,73 @@ static int own_netns(uint32_t *inode)
 
 const char *tracker_rung(const struct tracker *t)
 {
-	(void)t;
-	return "K tp_btf sock_*_length";
+	return t->rung ? t->rung->name : "diag socket times";
+}
+
+const char *tracker_refused(const struct tracker *t)
+{
+	return t->refused;
+}
+
+bool tracker_estimates(const struct tracker *t)
+{
+	return !t->rung;
+}
+
+uint64_t tracker_missed(const struct tracker *t)
+{
+	return t->rung ? rung_missed(&t->bpf) : 0;
 }
 
 /* ---- reading ------------------------------------------------------------- */
 
-static void words_read(void *to, const void *from, size_t bytes)
+static int counts_read(struct tracker *t)
 {
-	const uint64_t *w = from;
-	uint64_t *out = to;
+	uint64_t now_ns = monotonic_ns();
+	int err;
 
-	for (size_t i = 0; i < bytes / sizeof(*w); i++)
-		out[i] = __atomic_load_n(&w[i], __ATOMIC_RELAXED);
+	if (t->diag_ns && now_ns - t->diag_ns < DIAG_PERIOD_NS)
+		return 0;
+	err = diag_read(t->diag, t->ports, t->n_ports, &t->counts);
+	if (!err)
+		t->diag_ns = now_ns;
+	return err;
+}
+
+static void estimate_read(struct tracker *t, struct request_gauges *gauges,
+			  struct request_counters *counters)
+{
+	counts_read(t); /* else the last counts stand */
+	*gauges = (struct request_gauges){ 0 };
+	gauges->waiting[ENDPOINT_GENERATION] = t->counts.waiting;
+	gauges->streaming[ENDPOINT_GENERATION] = t->counts.streaming;
+	*counters = (struct request_counters){ 0 };
+}
+
+int tracker_queues(struct tracker *t, uint64_t *unread_bytes, uint64_t *backlog)
+{
+	uint32_t own = 0;
+	int err = own_netns(&own);
+
+	if (err)
+		return err;
+	if (t->diag < 0 || (t->rung && t->bpf.shared->netns_inode != own))
+		return -EOPNOTSUPP;
+	err = counts_read(t);
+	if (err)
+		return err;
+	*unread_bytes = t->counts.unread_bytes;
+	*backlog = t->counts.backlog;
+	return 0;
 }
 
 void tracker_read(struct tracker *t, struct request_gauges *gauges,
 		  struct request_counters *counters)
 {
-	words_read(gauges, &t->skel->bss->gauges, sizeof(*gauges));
-	words_read(counters, &t->skel->bss->counters, sizeof(*counters));
+	if (t->rung)
+		rung_read(&t->bpf, gauges, counters);
+	else
+		estimate_read(t, gauges, counters);
 }
 
 int tracker_histogram(struct tracker *t, enum tracker_histogram which,
@@ -197,8 +259,11 @@ int tracker_histogram(struct tracker *t, enum tracker_histogram which,
 	uint32_t key = (uint32_t)which;
 	struct request_histogram sum = { 0 };
 
-	if (bpf_map_lookup_elem(bpf_map__fd(t->skel->maps.histograms), &key,
-				t->per_cpu))
+	if (!t->rung) {
+		*out = sum;
+		return 0;
+	}
+	if (bpf_map_lookup_elem(t->bpf.histograms, &key, t->per_cpu))
 		return -errno;
 	for (int cpu = 0; cpu < t->cpus; cpu++) {
 		const struct request_histogram *h = &t->per_cpu[cpu];
@@ -217,61 +282,13 @@ int tracker_histogram(struct tracker *t, enum tracker_histogram which,
 /* All but the gauges: those of a test that failed may still come to rest. */
 static int counters_clear(struct tracker *t)
 {
-	int fd = bpf_map__fd(t->skel->maps.histograms);
-
 	tracker_drain(t, NULL, NULL);
 	memset(t->per_cpu, 0, (size_t)t->cpus * sizeof(*t->per_cpu));
 	for (uint32_t key = 0; key <= TRACKER_DURATION; key++)
-		if (bpf_map_update_elem(fd, &key, t->per_cpu, BPF_ANY))
+		if (bpf_map_update_elem(t->bpf.histograms, &key, t->per_cpu,
+					BPF_ANY))
 			return -errno;
-	memset(&t->skel->bss->counters, 0, sizeof(t->skel->bss->counters));
-	return 0;
-}
-
-static bool selftest_exact(struct tracker *t)
-{
-	const enum endpoint e = ENDPOINT_GENERATION;
-	struct request_counters c;
-	struct request_gauges g;
-
-	tracker_read(t, &g, &c);
-	return c.started[e] == LOOPBACK_STARTED &&
-	       c.completed[e] == LOOPBACK_COMPLETED &&
-	       c.client_aborted[e] == LOOPBACK_ABORTED &&
-	       c.events[e] == LOOPBACK_EVENTS && !c.desyncs && !g.waiting[e] &&
-	       !g.streaming[e];
-}
-
-static int selftest_once(struct tracker *t, char *why, size_t why_bytes)
-{
-	const struct timespec ms = { .tv_nsec = 1000000 };
-	uint16_t port;
-	int fd, err;
-
-	err = loopback_listen(&fd, &port);
-	if (err) {
-		snprintf(why, why_bytes,
-			 "self-test: cannot listen on 127.0.0.1: %s",
-			 strerror(-err));
-		return -EPROTO;
-	}
-	ports_apply(t, &port, 1);
-	err = loopback_exchange(fd, port);
-	for (int i = 0; !err && i < SETTLE_MS && !selftest_exact(t); i++)
-		nanosleep(&ms, NULL);
-	ports_apply(t, NULL, 0);
-	close(fd);
-	if (err) {
-		snprintf(why, why_bytes,
-			 "self-test: no connection to 127.0.0.1: %s",
-			 strerror(-err));
-		return -EPROTO;
-	}
-	if (!selftest_exact(t)) {
-		snprintf(why, why_bytes,
-			 "self-test: a known exchange was not counted exactly");
-		return -EPROTO;
-	}
+	memset(&t->bpf.shared->counters, 0, sizeof(t->bpf.shared->counters));
 	return 0;
 }
 
@@ -284,7 +301,7 @@ static int selftest(struct tracker *t, char *why, size_t why_bytes)
 	int err = -EPROTO, uncleared = 0;
 
 	for (int i = 0; err && !uncleared && i < SELFTEST_TRIES; i++) {
-		err = selftest_once(t, why, why_bytes);
+		err = selftest_exchange(&t->bpf, why, why_bytes);
 		uncleared = counters_clear(t);
 	}
 	if (uncleared)
@@ -293,10 +310,8 @@ static int selftest(struct tracker *t, char *why, size_t why_bytes)
 	return uncleared ? uncleared : err;
 }
 
-/* CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN, which holds both. */
-static bool privileged(void)
+static bool capable(uint64_t all)
 {
-	const uint64_t both = 1ull << CAP_BPF | 1ull << CAP_PERFMON;
 	struct __user_cap_header_struct head = {
 		.version = _LINUX_CAPABILITY_VERSION_3
 	};
@@ -306,11 +321,19 @@ static bool privileged(void)
 	if (syscall(SYS_capget, &head, data))
 		return false;
 	has = (uint64_t)data[1].effective << 32 | data[0].effective;
-	return (has & both) == both || (has & 1ull << CAP_SYS_ADMIN);
+	return (has & all) == all;
+}
+
+/* CAP_SYS_ADMIN holds the other two. */
+static bool privileged(void)
+{
+	return capable(1ull << CAP_BPF | 1ull << CAP_PERFMON) ||
+	       capable(1ull << CAP_SYS_ADMIN);
 }
 
 /* What a refusal of the programs means, for the caller and for the user. */
-static int load_error(int err, char *why, size_t why_bytes)
+static int load_error(const struct rung *r, int err, char *why,
+		      size_t why_bytes)
 {
 	if (err == -ENOMEM) {
 		snprintf(why, why_bytes, "no memory for the BPF programs");
@@ -320,26 +343,18 @@ static int load_error(int err, char *why, size_t why_bytes)
 		snprintf(why, why_bytes, "no CAP_BPF and CAP_PERFMON");
 		return -EPERM;
 	}
+	if (err == -EPERM && *r->letter == 'C' &&
+	    !capable(1ull << CAP_NET_ADMIN)) {
+		snprintf(why, why_bytes, "no CAP_NET_ADMIN");
+		return -EPERM;
+	}
 	if (err == -EPERM || err == -EACCES) {
-		snprintf(why, why_bytes, "this kernel refuses BPF programs: %s",
+		snprintf(why, why_bytes, "this kernel refuses its programs: %s",
 			 strerror(-err));
 		return -EACCES;
 	}
-	snprintf(why, why_bytes, "no BTF or no tracepoints sock_*_length: %s",
-		 strerror(-err));
+	snprintf(why, why_bytes, "needs %s: %s", r->needs, strerror(-err));
 	return -EOPNOTSUPP;
-}
-
-static int load(struct tracker *t, char *why, size_t why_bytes)
-{
-	int err;
-
-	libbpf_set_print(silent);
-	t->skel = requests_bpf__open();
-	err = t->skel ? requests_bpf__load(t->skel) : -errno;
-	if (!err)
-		err = requests_bpf__attach(t->skel);
-	return err ? load_error(err, why, why_bytes) : 0;
 }
 
 static int prepare(struct tracker *t)
@@ -347,10 +362,13 @@ static int prepare(struct tracker *t)
 	t->cpus = libbpf_num_possible_cpus();
 	if (t->cpus < 0)
 		return t->cpus;
-	t->per_cpu = calloc((size_t)t->cpus, sizeof(*t->per_cpu));
-	t->ring = ring_buffer__new(bpf_map__fd(t->skel->maps.records),
-				   record_read, t, NULL);
-	return t->per_cpu && t->ring ? 0 : -ENOMEM;
+	if (!t->per_cpu)
+		t->per_cpu = calloc((size_t)t->cpus, sizeof(*t->per_cpu));
+	t->ring = ring_buffer__new(t->bpf.records, record_read, t, NULL);
+	if (!t->per_cpu || !t->ring)
+		return -ENOMEM;
+	t->paths = 0;
+	return paths_init(t);
 }
 
 static int start(struct tracker *t, const struct tracker_config *config,
@@ -361,18 +379,114 @@ static int start(struct tracker *t, const struct tracker_config *config,
 
 	if (!err)
 		err = prepare(t);
-	if (!err)
-		err = paths_init(t);
 	if (err) {
 		snprintf(why, why_bytes, "cannot set up: %s", strerror(-err));
 		return err;
 	}
-	t->skel->bss->netns_inode = own;
+	t->bpf.shared->netns_inode = own;
 	err = selftest(t, why, why_bytes);
 	if (err)
 		return err;
-	t->skel->bss->netns_inode = config->netns ? config->netns : own;
+	t->bpf.shared->netns_inode = config->netns ? config->netns : own;
 	return tracker_set_ports(t, config->ports, config->n_ports);
+}
+
+static int try_rung(struct tracker *t, const struct rung *r,
+		    const struct tracker_config *config, char *why,
+		    size_t why_bytes)
+{
+	int err;
+
+	err = rung_load(r, &t->bpf);
+	if (!err)
+		err = rung_attach(&t->bpf);
+	t->rung = r;
+	if (err)
+		err = load_error(r, err, why, why_bytes);
+	else
+		err = start(t, config, why, why_bytes);
+	if (!err)
+		return 0;
+	ring_buffer__free(t->ring);
+	t->ring = NULL;
+	rung_close(&t->bpf);
+	t->rung = NULL;
+	return err;
+}
+
+static int try_diag(struct tracker *t, const struct tracker_config *config,
+		    char *why, size_t why_bytes)
+{
+	uint32_t own = 0;
+	int err = own_netns(&own);
+
+	if (!err && config->netns && config->netns != own) {
+		snprintf(why, why_bytes, "another network namespace");
+		return -EOPNOTSUPP;
+	}
+	if (!err && t->diag < 0)
+		err = -EOPNOTSUPP;
+	if (err) {
+		snprintf(why, why_bytes, "no inet_diag: %s", strerror(-err));
+		return err;
+	}
+	err = selftest_diag(t->diag, why, why_bytes);
+	return err ? err : tracker_set_ports(t, config->ports, config->n_ports);
+}
+
+/* "K, F: one reason; C: another" */
+static void refuse(struct tracker *t, const char *letter, const char *why)
+{
+	char *last = t->refused + t->refused_why;
+	size_t n = strlen(t->refused);
+
+	if (n && !strcmp(last, why)) {
+		snprintf(last - 2, sizeof(t->refused) - t->refused_why + 2,
+			 ", %s: %s", letter, why);
+		t->refused_why += 2 + strlen(letter);
+		return;
+	}
+	n += (size_t)snprintf(t->refused + n, sizeof(t->refused) - n,
+			      "%s%s: ", n ? "; " : "", letter);
+	if (n >= sizeof(t->refused))
+		return;
+	t->refused_why = n;
+	snprintf(t->refused + n, sizeof(t->refused) - n, "%s", why);
+}
+
+static bool asked_for(const struct tracker_config *config, const char *letter)
+{
+	return !config->rung || !strcmp(config->rung, letter);
+}
+
+/* The first source that works; why and the error are of the first tried. */
+static int climb(struct tracker *t, const struct tracker_config *config,
+		 char *why, size_t why_bytes)
+{
+	int first = -EINVAL, err;
+	char one[160]; /* six of them find room in refused */
+
+	snprintf(why, why_bytes, "no source has this name");
+	for (unsigned i = 0; i <= RUNGS; i++) {
+		const char *letter = i < RUNGS ? rungs[i].letter : "diag";
+
+		if (!asked_for(config, letter))
+			continue;
+		snprintf(one, sizeof(one), "unknown");
+		err = i < RUNGS
+			      ? try_rung(t, &rungs[i], config, one, sizeof(one))
+			      : try_diag(t, config, one, sizeof(one));
+		if (!err)
+			return 0;
+		if (first == -EINVAL) {
+			first = err;
+			snprintf(why, why_bytes, "%s", one);
+		}
+		if (err == -ENOMEM)
+			return err;
+		refuse(t, letter, one);
+	}
+	return first;
 }
 
 int tracker_open(struct tracker **out, const struct tracker_config *config,
@@ -391,9 +505,10 @@ int tracker_open(struct tracker **out, const struct tracker_config *config,
 		snprintf(why, why_bytes, "no memory");
 		return -ENOMEM;
 	}
-	err = load(t, why, why_bytes);
-	if (!err)
-		err = start(t, config, why, why_bytes);
+	libbpf_set_print(silent);
+	t->diag = -1;
+	diag_open(&t->diag);
+	err = climb(t, config, why, why_bytes);
 	if (err) {
 		tracker_close(t);
 		return err;
@@ -407,7 +522,9 @@ void tracker_close(struct tracker *t)
 	if (!t)
 		return;
 	ring_buffer__free(t->ring);
-	requests_bpf__destroy(t->skel);
+	rung_close(&t->bpf);
+	if (t->diag >= 0)
+		close(t->diag);
 	free(t->per_cpu);
 	free(t);
 }

@@ -1,20 +1,30 @@
 /*
  * tracker.h - requests of a server, seen from the kernel
  *
- * Frames HTTP/1.x per socket inside BPF (tp_btf sock_send_length and
- * sock_recv_length, Linux >= 6.3) and keeps the gauges in mapped memory, so
- * reading them costs nothing and no ring overflow can make them wrong.  Sockets
- * are chosen by listening port and network namespace, never by process.
+ * Frames HTTP/1.x per socket inside BPF and keeps the gauges in mapped memory,
+ * so reading them costs nothing and no ring overflow can make them wrong.
+ * Sockets are chosen by listening port and network namespace, never by process.
  *
- * Not followed: UNIX sockets, MPTCP, HTTP/2, and TLS, of which the kernel sees
- * ciphertext; each connection with one of the latter two counts as desyncs.
- * Bytes that go by io_uring or sendfile are fine inside a body of known length.
+ * Where the bytes come from is tried in this order (bpf/rungs.c):
+ *
+ *	K	tracepoints sock_send_length and sock_recv_length
+ *	F	fexit of tcp_sendmsg and tcp_recvmsg
+ *	P	kprobes of the same
+ *	C	packets of the root control group
+ *	S	raw tracepoint sys_exit
+ *	diag	no BPF and no privilege: socket times, an estimate (bpf/diag.h)
+ *
+ * Not followed: UNIX sockets, MPTCP (but by K), HTTP/2, and TLS, of which the
+ * kernel sees ciphertext; each connection with one of the latter two counts as
+ * desyncs.  Bytes that go by io_uring or sendfile are fine inside a body of
+ * known length.
  *
  * Not thread-safe: one thread owns a tracker.
  */
 #ifndef MOETOP_BPF_TRACKER_H
 #define MOETOP_BPF_TRACKER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,17 +38,22 @@ struct tracker_config {
 	const uint16_t *ports; /* host order; borrowed for the call */
 	size_t n_ports;        /* 1 .. TRACKER_PORTS_MAX */
 	uint32_t netns;        /* inode of /proc/PID/ns/net; 0: own */
+	const char *rung;      /* only this one, e.g. "K"; NULL: the best */
 };
+
+#define TRACKER_REFUSED_BYTES 1024u
 
 /*
  * Load, attach, and prove on a loopback connection of our own that one SSE
- * exchange and one abort are counted; only then is the tracker trusted.
+ * exchange and one abort are counted; only then is a source trusted, else the
+ * next one is tried.
  *
- * 0 and *out (free with tracker_close).  -EPERM: no CAP_BPF + CAP_PERFMON.
- * -EACCES: the kernel refuses all the same (lockdown, seccomp, a security
- * module, its verifier).  -EOPNOTSUPP: it lacks the tracepoints or BTF.
- * -EPROTO: the self-test failed three times.  why gets one line for the user in
- * every error.  Takes 0.1 to 0.3 s when all is well.
+ * 0 and *out (free with tracker_close).  -EINVAL: bad ports or rung.  Else that
+ * of the first source tried: -EPERM: a capability is missing.  -EACCES: the
+ * kernel refuses all the same (lockdown, seccomp, a security module, its
+ * verifier).  -EOPNOTSUPP: it lacks the hooks or BTF.  -EPROTO: the self-test
+ * failed three times.  why gets one line for the user in every error.  Takes 0.1
+ * to 0.3 s when all is well.
  */
 int tracker_open(struct tracker **out, const struct tracker_config *config,
 		 char *why, size_t why_bytes);
@@ -48,6 +63,24 @@ int tracker_set_ports(struct tracker *t, const uint16_t *ports, size_t n);
 
 /* The data source in use, e.g. "K tp_btf sock_*_length"; static string. */
 const char *tracker_rung(const struct tracker *t);
+
+/* Why the better ones are not, e.g. "K: ...; F: ..."; "" for the best. */
+const char *tracker_refused(const struct tracker *t);
+
+/* The source is diag: waiting and streaming are estimates of generation, and
+ * nothing else is known: counters and histograms stay 0. */
+bool tracker_estimates(const struct tracker *t);
+
+/* Calls that a program missed because it was running already (Linux >= 5.12). */
+uint64_t tracker_missed(const struct tracker *t);
+
+/*
+ * What the server cannot see itself: bytes received that it has not read, and
+ * connections it has not accepted.  -EOPNOTSUPP in another network namespace,
+ * or -errno.  Takes milliseconds: not more than once a second.
+ */
+int tracker_queues(struct tracker *t, uint64_t *unread_bytes,
+		   uint64_t *backlog);
 
 /* A consistent-enough copy: each word is read once, atomically. */
 void tracker_read(struct tracker *t, struct request_gauges *gauges,
@@ -68,7 +101,8 @@ int tracker_histogram(struct tracker *t, enum tracker_histogram which,
 /*
  * Drain request records; calls fn, if not NULL, for each.  Returns the number or -errno.
  * Records whose path no table knew are classified here, and from then on in
- * the kernel.
+ * the kernel.  To be called at least once a second: it also looks at the open
+ * sockets where that is due (5 s after new ports, then every 10 s).
  */
 int tracker_drain(struct tracker *t,
 		  void (*fn)(const struct request_record *r, void *arg),

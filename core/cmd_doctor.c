@@ -47,6 +47,19 @@ static struct check *add(struct checkup *u, const char *tier, bool ok,
 	return c;
 }
 
+/* It opened, and knows best how well. */
+static void add_described(struct checkup *u, const char *tier,
+			  const struct source_ops *ops, struct source *s)
+{
+	static struct snapshot shot; /* large */
+	struct snapshot_tier t;
+
+	ops->describe(s, &shot);
+	t = shot.health.tiers[ops->tier];
+	add(u, tier, t.state == TIER_OK, t.what, t.remedy);
+	ops->close(s);
+}
+
 static void try_source(struct checkup *u, const char *tier,
 		       const struct source_ops *ops, const struct target *t,
 		       const char *good)
@@ -56,6 +69,10 @@ static void try_source(struct checkup *u, const char *tier,
 	struct source *s = NULL;
 	int err = ops->open(&s, t, &x, why, sizeof(why), fix, sizeof(fix));
 
+	if (!err && ops->tier == TIER_T1) {
+		add_described(u, tier, ops, s);
+		return;
+	}
 	add(u, tier, !err, err ? (why[0] ? why : strerror(-err)) : good,
 	    err ? fix : "");
 	if (!err)

@@ -2,7 +2,8 @@
  * Requests in flight, from the kernel: tier T1.
  *
  * The tracker counts by port; the ports are those of the target, looked up
- * again whenever the target was refreshed.
+ * again whenever the target was refreshed.  MOETOP_TRACKER in the environment
+ * names the one data source to use, for tests: K, F, P, C, S or diag.
  */
 #include "bpf/tracker.h"
 #include "core/clock.h"
@@ -10,6 +11,7 @@
 #include "core/window_hist.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +27,12 @@ struct source {
 	struct request_counters counters, sampled; /* now; last sample */
 	uint64_t now_ns;
 	struct window_hist hists[3]; /* by enum tracker_histogram */
+	uint64_t queues_ns;          /* when the queues were looked at */
+	bool have_queues;
+	uint64_t unread_bytes, backlog;
 };
+
+#define QUEUES_PERIOD_NS 1000000000ull
 
 static void remember_ports(struct source *s)
 {
@@ -54,12 +61,19 @@ static void remedy(int err, char *fix, size_t bytes)
 			 "SELinux: try it outside the container");
 		break;
 	case -EOPNOTSUPP:
-		snprintf(fix, bytes, "needs Linux 6.3 or later with BTF");
+		snprintf(fix, bytes, "needs Linux 5.15 or later with BTF");
 		break;
 	default:
 		snprintf(fix, bytes, "see moetop doctor");
 		break;
 	}
+}
+
+static const char *wanted_rung(void)
+{
+	const char *rung = getenv("MOETOP_TRACKER");
+
+	return rung && *rung ? rung : NULL;
 }
 
 static int requests_open(struct source **out, const struct target *t,
@@ -68,7 +82,8 @@ static int requests_open(struct source **out, const struct target *t,
 {
 	const struct tracker_config config = { .ports = t->ports,
 					       .n_ports = t->n_ports,
-					       .netns = t->netns };
+					       .netns = t->netns,
+					       .rung = wanted_rung() };
 	struct source *s;
 	int err;
 
@@ -126,7 +141,8 @@ static int requests_poll(struct source *s, uint64_t now_ns)
 	tracker_read(s->tracker, &s->gauges, &s->counters);
 	s->now_ns = now_ns;
 	s->context->decoding =
-		s->gauges.streaming[ENDPOINT_GENERATION] > 0
+		!tracker_estimates(s->tracker) &&
+				s->gauges.streaming[ENDPOINT_GENERATION] > 0
 			? (uint32_t)s->gauges.streaming[ENDPOINT_GENERATION]
 			: 0;
 	return 0;
@@ -149,6 +165,19 @@ static const struct sample_hist *last_minute(struct source *s,
 	return &s->hists[which].out;
 }
 
+/* All that is known without counting: what is in flight, about. */
+static void sample_estimate(struct source *s, struct sample *out)
+{
+	const unsigned g = ENDPOINT_GENERATION;
+
+	out->have_requests = true;
+	out->requests_guessed = true;
+	out->waiting = gauge(s->gauges.waiting[g]);
+	out->streaming = gauge(s->gauges.streaming[g]);
+	out->started = out->completed = out->aborted = out->events = NAN;
+	out->d_started = out->d_events = NAN;
+}
+
 static void requests_sample(struct source *s, struct sample *out)
 {
 	const struct request_counters *c = &s->counters;
@@ -156,8 +185,13 @@ static void requests_sample(struct source *s, struct sample *out)
 
 	/* as they are now, and not at the last poll */
 	tracker_read(s->tracker, &s->gauges, &s->counters);
+	if (tracker_estimates(s->tracker)) {
+		sample_estimate(s, out);
+		return;
+	}
 	out->have_requests = true;
-	out->waiting = gauge(s->gauges.waiting[g]);
+	out->requests_guessed = s->gauges.guessed[g] > 0;
+	out->waiting = gauge(s->gauges.waiting[g] + s->gauges.guessed[g]);
 	out->streaming = gauge(s->gauges.streaming[g]);
 	out->started = (double)c->started[g];
 	out->completed = (double)c->completed[g];
@@ -171,14 +205,50 @@ static void requests_sample(struct source *s, struct sample *out)
 	out->duration = last_minute(s, TRACKER_DURATION);
 }
 
+/* What the server cannot see: not yet read, not yet accepted. */
+static void look_at_queues(struct source *s)
+{
+	if (s->queues_ns && s->now_ns - s->queues_ns < QUEUES_PERIOD_NS)
+		return;
+	s->queues_ns = s->now_ns ? s->now_ns : 1;
+	s->have_queues =
+		!tracker_queues(s->tracker, &s->unread_bytes, &s->backlog);
+}
+
+static void describe_tier(struct source *s, struct snapshot *out)
+{
+	const char *refused = tracker_refused(s->tracker);
+	const char *rung = tracker_rung(s->tracker);
+	bool estimates = tracker_estimates(s->tracker);
+	char what[sizeof(out->health.tiers[0].what)], queues[64] = "";
+
+	if (s->have_queues && (s->unread_bytes || s->backlog))
+		snprintf(queues, sizeof(queues),
+			 "; unread %llu bytes, not accepted %llu",
+			 (unsigned long long)s->unread_bytes,
+			 (unsigned long long)s->backlog);
+	snprintf(what, sizeof(what), "%s by %s%s%s%s%s",
+		 estimates ? "requests are estimated"
+			   : "requests in flight, from the kernel",
+		 rung, queues, *refused ? " (" : "", refused,
+		 *refused ? ")" : "");
+	source_tier(out, TIER_T1, estimates ? TIER_MISSING : TIER_OK, what,
+		    estimates
+			    ? "run as root, or: setcap cap_bpf,cap_perfmon+ep "
+			      "$(command -v moetop)"
+			    : "");
+}
+
 static void requests_describe(struct source *s, struct snapshot *out)
 {
-	snprintf(out->health.rung, sizeof(out->health.rung), "%s",
-		 tracker_rung(s->tracker));
-	out->health.lost_requests = s->counters.records_lost;
-	out->health.desyncs = s->counters.desyncs;
-	source_tier(out, TIER_T1, TIER_OK,
-		    "requests in flight, from the kernel", "");
+	struct snapshot_health *h = &out->health;
+
+	snprintf(h->rung, sizeof(h->rung), "%s", tracker_rung(s->tracker));
+	h->lost_requests = s->counters.records_lost + s->counters.overflows +
+			   tracker_missed(s->tracker);
+	h->desyncs = s->counters.desyncs;
+	look_at_queues(s);
+	describe_tier(s, out);
 }
 
 static void requests_close(struct source *s)

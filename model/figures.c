@@ -183,10 +183,12 @@ static void put_requests(const struct sample *in, const struct evidence *e,
 			 struct snapshot *out)
 {
 	const enum value_source s = SOURCE_MEASURED;
+	const enum value_source now =
+		in->requests_guessed ? SOURCE_INFERRED : s;
 
 	if (in->have_requests) {
-		put(out, METRIC_IN_FLIGHT, value_make(e->load.in_flight, s));
-		put(out, METRIC_WAITING, value_make(in->waiting, s));
+		put(out, METRIC_IN_FLIGHT, value_make(e->load.in_flight, now));
+		put(out, METRIC_WAITING, value_make(in->waiting, now));
 		put(out, METRIC_STARTED, value_make(in->started, s));
 		put(out, METRIC_COMPLETED, value_make(in->completed, s));
 		put(out, METRIC_ABORTED, value_make(in->aborted, s));

@@ -117,7 +117,8 @@ struct sample {
 	double interval_s; /* since the previous sample, > 0 */
 
 	bool have_requests;
-	double waiting, streaming;                       /* generation */
+	bool requests_guessed;     /* waiting and streaming are not exact */
+	double waiting, streaming; /* generation */
 	double started, completed, aborted, events;      /* totals */
 	double d_started, d_events;                      /* in the interval */
 	const struct sample_hist *ttft, *gap, *duration; /* or NULL */

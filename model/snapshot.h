@@ -183,7 +183,7 @@ enum tier_state { TIER_OFF, TIER_MISSING, TIER_OK };
 struct snapshot_tier {
 	char name[4]; /* "T0", "T1", "T2", "T3", "C" */
 	enum tier_state state;
-	char what[96];    /* "requests in flight, from the kernel (K)" */
+	char what[256];   /* "requests in flight, from the kernel by K ..." */
 	char remedy[160]; /* the command or setting that would enable it */
 };
 

@@ -14,7 +14,9 @@
  * all.  A reset ends it at once.
  *
  * A stream that was under way before the tracker was is counted as started when
- * its next event is seen; its start is unknown.
+ * its next event is seen; its start is unknown.  A connection that was there
+ * before the tracker, and whose last bytes came from the client, is guessed to
+ * have a request waiting, until something proves it or 5 s have passed.
  */
 #ifndef MOETOP_WIRE_REQUESTS_H
 #define MOETOP_WIRE_REQUESTS_H
@@ -32,10 +34,11 @@ enum endpoint {
 	ENDPOINTS
 };
 
-/* Values that rise and fall, per endpoint. */
+/* Values that rise and fall, per endpoint; guessed ones are in no other. */
 struct request_gauges {
 	__s64 waiting[ENDPOINTS];
 	__s64 streaming[ENDPOINTS];
+	__s64 guessed[ENDPOINTS];
 };
 
 /*
@@ -54,6 +57,7 @@ struct request_counters {
 	__u64 resyncs; /* and found again */
 	__u64 records_lost; /* request records that found the ring full */
 	__u64 connections;
+	__u64 overflows; /* connections that found the table full */
 };
 
 /*

@@ -1,17 +1,17 @@
 /*
  * requests_cost.c - what the request tracker adds to one write of an SSE event
  *
- *	requests_cost [CONNECTIONS [EVENTS_PER_SECOND [SECONDS]]]
+ *	requests_cost [CONNECTIONS [EVENTS_PER_SECOND [SECONDS [SOURCES]]]]
  *
  * One process writes events to its connections all the time, as fast as it can
  * with a rate of 0, while the programs are attached and detached in turns.  Each
  * phase with them is compared with the two around it, so that what else the
  * machine does cancels out: median of the differences in CPU time per write,
- * with its 95 % bootstrap interval.  Needs root.
+ * with its 95 % bootstrap interval.  SOURCES are the letters of the data
+ * sources to measure, one after the other on the same connections; all that
+ * this kernel has by default.  Needs root.
  */
-#include "wire/requests.h"
-
-#include "bpf/requests.skel.h"
+#include "bpf/rungs.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -35,7 +35,8 @@
 #define DATA_BYTES 310u
 
 struct bench {
-	struct requests_bpf *skel;
+	const struct rung *rung;
+	struct rung_programs bpf;
 	unsigned connections, rate;
 	int server[CONNECTIONS_MAX];
 	char event[DATA_BYTES + 16];
@@ -175,9 +176,10 @@ static void report(const struct bench *b, double *off, unsigned n_off,
 	qsort(medians, RESAMPLES, sizeof(*medians), ascending);
 	base = median(off, n_off);
 	extra = median(diff, n);
-	printf("%u connections, %u events/s: %.0f ns/write without, %+.0f ns "
+	printf("%s: %u connections, %u events/s: %.0f ns/write without, %+.0f "
+	       "ns "
 	       "[%+.0f, %+.0f] with = %+.1f %%, %u pairs\n",
-	       b->connections, b->rate, base, extra,
+	       b->rung->letter, b->connections, b->rate, base, extra,
 	       medians[RESAMPLES * 25 / 1000], medians[RESAMPLES * 975 / 1000],
 	       100 * extra / base, n);
 }
@@ -189,33 +191,52 @@ static void measure(struct bench *b, unsigned seconds)
 	unsigned n_off = 0;
 
 	pairs = pairs < PHASES_MAX - 1 ? pairs : PHASES_MAX - 1;
-	requests_bpf__detach(b->skel);
+	rung_detach(&b->bpf);
 	off[n_off++] = phase(b);
 	for (unsigned i = 0; i < pairs; i++) {
 		double on;
 
-		if (requests_bpf__attach(b->skel))
+		if (rung_attach(&b->bpf))
 			fail("attach");
 		on = phase(b);
-		requests_bpf__detach(b->skel);
+		rung_detach(&b->bpf);
 		off[n_off++] = phase(b);
 		diff[i] = on - (off[n_off - 1] + off[n_off - 2]) / 2;
 	}
 	report(b, off, n_off, diff, pairs);
 }
 
-static void load(struct bench *b, uint16_t port)
+static bool load(struct bench *b, const struct rung *rung, uint16_t port)
 {
 	struct stat st;
 
-	b->skel = requests_bpf__open_and_load();
-	if (!b->skel || stat("/proc/self/ns/net", &st))
-		fail("load");
-	b->skel->bss->netns_inode = (uint32_t)st.st_ino;
-	b->skel->bss->ports_on[port / 64] = 1ull << port % 64;
-	b->skel->bss->ports_seen[port / 64] = 1ull << port % 64;
-	if (requests_bpf__attach(b->skel))
-		fail("attach");
+	b->rung = rung;
+	if (stat("/proc/self/ns/net", &st) || rung_load(rung, &b->bpf))
+		return false;
+	b->bpf.shared->netns_inode = (uint32_t)st.st_ino;
+	rung_ports(&b->bpf, &port, 1);
+	if (!rung_attach(&b->bpf))
+		return true;
+	rung_close(&b->bpf);
+	return false;
+}
+
+static void measure_rung(struct bench *b, const struct rung *rung,
+			 uint16_t port, unsigned seconds)
+{
+	if (!load(b, rung, port)) {
+		printf("%s: not on this kernel, or not with these rights\n",
+		       rung->letter);
+		return;
+	}
+	measure(b, seconds);
+	if (b->bpf.shared->counters.desyncs)
+		puts("the framing was lost: the cost is not that of following");
+	if (!b->bpf.shared->counters.events[ENDPOINT_GENERATION])
+		puts("no event was counted: the cost is not that of following");
+	if (rung_missed(&b->bpf))
+		puts("calls were missed");
+	rung_close(&b->bpf);
 }
 
 int main(int argc, char **argv)
@@ -225,6 +246,7 @@ int main(int argc, char **argv)
 		.rate = argc > 2 ? (unsigned)atoi(argv[2]) : 0,
 	};
 	unsigned seconds = argc > 3 ? (unsigned)atoi(argv[3]) : 12;
+	const char *letters = argc > 4 ? argv[4] : "KFPCS";
 	struct sockaddr_in a;
 	int listener = listen_on(&a);
 	pid_t clients;
@@ -237,17 +259,15 @@ int main(int argc, char **argv)
 	b.event_bytes += DATA_BYTES - 6;
 	memcpy(b.event + b.event_bytes, "\r\n", 2);
 	b.event_bytes += 2;
-	load(&b, ntohs(a.sin_port));
 	clients = fork();
 	if (!clients)
 		be_clients(&a, b.connections);
 	accept_all(&b, listener);
-	measure(&b, seconds);
-	if (b.skel->bss->counters.desyncs)
-		puts("the framing was lost: the cost is not that of following");
+	for (unsigned i = 0; i < RUNGS; i++)
+		if (strstr(letters, rungs[i].letter))
+			measure_rung(&b, &rungs[i], ntohs(a.sin_port), seconds);
 	for (unsigned i = 0; i < b.connections; i++)
 		close(b.server[i]);
 	waitpid(clients, NULL, 0);
-	requests_bpf__destroy(b.skel);
 	return 0;
 }

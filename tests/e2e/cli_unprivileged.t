@@ -68,8 +68,12 @@ def look(whose, prefix):
         t2 = tiers.get("T2", {})
         check(f"a server of {whose}: T2 is missing, and says what would help",
               t2.get("state") == "missing" and t2.get("remedy"), tiers)
-        check(f"a server of {whose}: unknown is null",
-              s.get("metrics", {}).get("requests_in_flight", {})
+        flight = s.get("metrics", {}).get("requests_in_flight", {})
+        check(f"a server of {whose}: unknown is null, an estimate is so called",
+              flight.get("value", 0) is None or
+              flight.get("source") == "inferred", flight)
+        check(f"a server of {whose}: what is not counted is null",
+              s.get("metrics", {}).get("requests_started_total", {})
               .get("value", 0) is None, s.get("metrics"))
         return s, tiers, port
     finally:

@@ -27,7 +27,7 @@ static __u64 learnt; /* the last hash of endpoint_learn */
 static struct request_histogram histograms[3];
 static __u64 harness_ns;
 
-static inline long copy_user(void *to, __u32 n, __u64 from)
+static inline long copy_bytes(void *to, __u32 n, __u64 from)
 {
 	memcpy(to, (const void *)(uintptr_t)from, n);
 	return 0;

@@ -1,0 +1,115 @@
+/*
+ * existing.h - a walk over the sockets that are open
+ *
+ * The loader reads the iterator after it has attached or got new ports, and
+ * from time to time.  Every descriptor of the machine is looked at, by port and
+ * namespace as ever; about 0.1 us each.
+ *
+ * Connections that are older than the tracker are judged by their times: one
+ * on which nothing was read yet is fresh, and one that has received data since
+ * it last sent some has a request waiting.  So it may be with one that sent
+ * within EARLY_HEAD_MS of receiving, for servers send the head of a stream at
+ * once; such a guess is dropped after 5 s without proof, the other one is then
+ * taken for true.  A stream that is under way is not guessed: its next event
+ * proves it.
+ */
+#ifndef MOETOP_BPF_EXISTING_H
+#define MOETOP_BPF_EXISTING_H
+
+#include "bpf/program.h"
+
+#define EARLY_HEAD_MS 50
+
+enum { GUESS_NONE, GUESS_MAYBE, GUESS_SURE };
+
+/* Ticks in a second: they began to count 300 s before 2^32. */
+static __always_inline __u32 ticks_per_second(void)
+{
+	__u64 ms = bpf_ktime_get_ns() / 1000000, ticks = bpf_jiffies64();
+	__u64 hz = 0;
+
+	if (ms > 300000)
+		hz = (ticks - (1ull << 32)) * 1000 / (ms - 300000);
+	else if (ms < 300000)
+		hz = ((1ull << 32) - ticks) * 1000 / (300000 - ms);
+	return hz >= 50 && hz <= 2000 ? (__u32)hz : 250;
+}
+
+static __always_inline int times_judge(__u32 sent, __u32 received)
+{
+	__u32 early = ticks_per_second() * EARLY_HEAD_MS / 1000;
+
+	if ((__s32)(received - sent) > 0)
+		return GUESS_SURE;
+	return sent - received <= early ? GUESS_MAYBE : GUESS_NONE;
+}
+
+/* An older connection, seen for the first time. */
+static __always_inline void conn_judge(struct conn *c, struct sock *sk)
+{
+	struct inet_connection_sock *icsk = (void *)sk;
+	struct tcp_sock *tp = (void *)sk;
+	__u32 unread =
+		BPF_CORE_READ(tp, rcv_nxt) - BPF_CORE_READ(tp, copied_seq);
+	int kind;
+
+	if (BPF_CORE_READ(tp, bytes_received) == unread) {
+		conn_fresh(c);
+		return;
+	}
+	kind = times_judge(BPF_CORE_READ(tp, lsndtime),
+			   BPF_CORE_READ(icsk, icsk_ack.lrcvtime));
+	if (kind == GUESS_NONE)
+		return;
+	c->guess = (__u8)kind;
+	c->adopted.start_ns = 0;
+	c->adopted.path_hash = 0;
+	slot_move(&c->adopted, SLOT_FREE,
+		  slot_word(SLOT_GUESSED, ENDPOINT_GENERATION));
+}
+
+/* Nothing has proved the guess in 5 s. */
+static __always_inline void conn_settle(struct conn *c, __u64 now)
+{
+	const __u64 guess = slot_word(SLOT_GUESSED, ENDPOINT_GENERATION);
+
+	if (c->adopted.state != guess)
+		return;
+	if (c->guess != GUESS_SURE)
+		slot_end(c, &c->adopted, ENDED_COMPLETED, now);
+	else
+		guess_confirm(c);
+}
+
+SEC("iter/task_file")
+int existing(struct bpf_iter__task_file *ctx)
+{
+	struct file *f = ctx->file;
+	struct socket *s;
+	struct sock *sk;
+	struct conn *c;
+	int state;
+
+	if (!f)
+		return 0;
+	s = bpf_sock_from_file(f);
+	if (!s)
+		return 0;
+	sk = s->sk;
+	if (!sk || !wanted(sk))
+		return 0;
+	state = sk_read(sk, __sk_common.skc_state);
+	if (state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT)
+		return 0;
+	c = conn_make(sk);
+	if (!c)
+		return 0;
+	if (conn_claim(c, sk_read(sk, __sk_common.skc_num), state))
+		conn_judge(c, sk);
+	else if (shared.settle)
+		conn_settle(c, bpf_ktime_get_ns());
+	conn_sweep(c, bpf_ktime_get_ns());
+	return 0;
+}
+
+#endif

@@ -1,0 +1,67 @@
+/*
+ * life.h - when connections begin and end, by inet_sock_set_state
+ */
+#ifndef MOETOP_BPF_LIFE_H
+#define MOETOP_BPF_LIFE_H
+
+#include "bpf/program.h"
+
+static __always_inline int life_cycle(struct sock *sk, int before, int after)
+{
+	struct conn *c;
+
+	if (before == TCP_SYN_RECV && after == TCP_ESTABLISHED) {
+		if (!wanted(sk) || conn_find(sk))
+			return 0;
+		c = conn_new(sk);
+		if (c)
+			conn_fresh(c);
+		return 0;
+	}
+	c = conn_find(sk);
+	if (!c)
+		return 0;
+	if (after == TCP_CLOSE_WAIT)
+		conn_event(c, CONN_CLIENT_CLOSED, 0, bpf_ktime_get_ns());
+	else if (after == TCP_FIN_WAIT1 || after == TCP_LAST_ACK)
+		conn_event(c, CONN_SERVER_CLOSED, 0, bpf_ktime_get_ns());
+	else if (after == TCP_CLOSE)
+		conn_event(c, CONN_GONE, sk_read(sk, sk_err),
+			   bpf_ktime_get_ns());
+	return 0;
+}
+
+/*
+ * The kernel skips a program that is running on this CPU already.  A packet
+ * that arrives on top of a close would so be missed by one program; of two,
+ * at least one is free.  A change that both see counts once.
+ */
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_state, struct sock *sk, int before, int after)
+{
+	return life_cycle(sk, before, after);
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_state_too, struct sock *sk, int before, int after)
+{
+	return life_cycle(sk, before, after);
+}
+
+#ifdef SOCKETS_BY_ADDRESS
+/* The last of a socket; another one may get its address. */
+SEC("tp_btf/tcp_destroy_sock")
+int BPF_PROG(on_destroy, struct sock *sk)
+{
+	struct conn *c = conn_find(sk);
+	__u64 key = (__u64)sk;
+
+	if (!c)
+		return 0;
+	conn_event(c, CONN_GONE, sk_read(sk, sk_err), bpf_ktime_get_ns());
+	bpf_map_delete_elem(&conns, &key);
+	return 0;
+}
+#endif
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * shared.h - the memory that a BPF program of the tracker and its loader share
+ *
+ * The program counts in it and the loader, which maps it, alone writes the
+ * settings.
+ */
+#ifndef MOETOP_BPF_SHARED_H
+#define MOETOP_BPF_SHARED_H
+
+#include "bpf/http.h"
+#include "wire/requests.h"
+
+#define PORT_WORDS 1024 /* one bit per port */
+
+struct tracker_shared {
+	struct request_gauges gauges;
+	struct request_counters counters;
+	__u64 ports_on[PORT_WORDS];   /* follow new connections to these */
+	__u64 ports_seen[PORT_WORDS]; /* may have followed connections */
+	__u32 netns_inode;
+	__u32 paths_wanted; /* report paths that no table knows */
+	__u32 settle;       /* the walk over sockets also ends guesses */
+	__u32 pad;
+};
+
+#endif

@@ -1,0 +1,3 @@
+/* test_tracker_races.c on data source S */
+#define RUNG "S"
+#include "tests/unit/bpf/test_tracker_races.c"
