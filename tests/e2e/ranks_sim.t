@@ -211,8 +211,10 @@ def a_worker_dies(ranks):
                 break
         p.send_signal(signal.SIGINT)
         p.communicate(timeout=10)
-        check("one of four is killed: it is said",
-              shown is not None, seen[-1]["target"]["ranks"])
+        # a look a second may find the successor already there
+        check("one of four is killed: it is said, unless it is back at once",
+              shown is not None or back and back - killed < 2.5,
+              seen[-1]["target"]["ranks"])
         check("its successor gets an agent within 6 s" if back is None else
               f"its successor gets an agent after {back - killed:.1f} s "
               "(start included)", back and back - killed < 6,
