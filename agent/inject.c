@@ -129,6 +129,9 @@ int InitializeInjection(void)
 		if (inherited)
 			forget_parent();
 		start(called_by_cuda(__builtin_return_address(0)));
+	} else if (called_by_cuda(__builtin_return_address(0))) {
+		/* it came before, by hand, and may have given up on CUDA */
+		atomic_store(&agent.cuda_began, true);
 	}
 	errno = saved;
 	return 1;
