@@ -9,9 +9,10 @@
  * on which nothing was read yet is fresh, and one that has received data since
  * it last sent some has a request waiting.  So it may be with one that sent
  * within EARLY_HEAD_MS of receiving, for servers send the head of a stream at
- * once; such a guess is dropped after 5 s without proof, the other one is then
- * taken for true.  A stream that is under way is not guessed: its next event
- * proves it.
+ * once; or it has answered a quick request and is idle.  Servers close those
+ * after some seconds (uvicorn: 5), so the guess stands for a minute, and goes
+ * without proof.  The former is taken for true after 5 s.  A stream that is
+ * under way is not guessed: its next event proves it.
  */
 #ifndef MOETOP_BPF_EXISTING_H
 #define MOETOP_BPF_EXISTING_H
@@ -57,8 +58,10 @@ static __always_inline void conn_judge(struct conn *c, struct sock *sk)
 		conn_fresh(c);
 		return;
 	}
-	kind = times_judge(BPF_CORE_READ(tp, lsndtime),
-			   BPF_CORE_READ(icsk, icsk_ack.lrcvtime));
+	kind = GUESS_SURE;
+	if (BPF_CORE_READ(tp, data_segs_out))
+		kind = times_judge(BPF_CORE_READ(tp, lsndtime),
+				   BPF_CORE_READ(icsk, icsk_ack.lrcvtime));
 	if (kind == GUESS_NONE)
 		return;
 	c->guess = (__u8)kind;
@@ -68,17 +71,17 @@ static __always_inline void conn_judge(struct conn *c, struct sock *sk)
 		  slot_word(SLOT_GUESSED, ENDPOINT_GENERATION));
 }
 
-/* Nothing has proved the guess in 5 s. */
+/* Nothing has proved the guess in time. */
 static __always_inline void conn_settle(struct conn *c, __u64 now)
 {
 	const __u64 guess = slot_word(SLOT_GUESSED, ENDPOINT_GENERATION);
 
 	if (c->adopted.state != guess)
 		return;
-	if (c->guess != GUESS_SURE)
-		slot_end(c, &c->adopted, ENDED_COMPLETED, now);
-	else
+	if (c->guess == GUESS_SURE)
 		guess_confirm(c);
+	else if (shared.settle == SETTLE_ALL)
+		slot_end(c, &c->adopted, ENDED_COMPLETED, now);
 }
 
 SEC("iter/task_file")

@@ -95,6 +95,7 @@ struct tcp_sock {
 	__u32 lsndtime; /* of the last data sent, in ticks */
 	__u32 rcv_nxt;
 	__u32 copied_seq;
+	__u32 data_segs_out;
 	__u64 bytes_received;
 } CO_RE;
 

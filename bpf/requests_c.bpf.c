@@ -2,12 +2,12 @@
  * requests_c.bpf.c - source C: the packets of the root control group
  *
  * Where tracing is refused: nothing is read but packets and the socket that
- * they belong to.  Each byte is taken once and in order, by its sequence
+ * they belong to (without the walk over open sockets, if that is refused too).  Each byte is taken once and in order, by its sequence
  * number.  A request counts when it arrives and not when it is read.  Needs
  * CAP_NET_ADMIN too.
  */
 #define SOURCE_IS_PACKETS
-#include "bpf/program.h"
+#include "bpf/existing.h"
 
 #define PACKET_GOES_ON 1
 #define IPV6_HEADER_BYTES 40

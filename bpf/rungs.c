@@ -141,7 +141,7 @@ int rung_load(const struct rung *r, struct rung_programs *out)
 	struct rung_programs p = { .walk = -1 };
 	int err = load_object(r, &p, true);
 
-	if (err && err != -EPERM)
+	if (err)
 		err = load_object(r, &p, false);
 	if (err)
 		return err;

@@ -12,6 +12,9 @@
 
 #define PORT_WORDS 1024 /* one bit per port */
 
+/* Which guesses have had their time. */
+enum settle { SETTLE_NONE, SETTLE_SURE, SETTLE_ALL };
+
 struct tracker_shared {
 	struct request_gauges gauges;
 	struct request_counters counters;
@@ -19,7 +22,7 @@ struct tracker_shared {
 	__u64 ports_seen[PORT_WORDS]; /* may have followed connections */
 	__u32 netns_inode;
 	__u32 paths_wanted; /* report paths that no table knows */
-	__u32 settle;       /* the walk over sockets also ends guesses */
+	__u32 settle;       /* by the walk over sockets: enum settle */
 	__u32 pad;
 };
 

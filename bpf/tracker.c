@@ -22,7 +22,8 @@
 #include "bpf/selftest.h"
 
 #define SELFTEST_TRIES 3
-#define SETTLE_NS 5000000000ull /* when guesses must be proved */
+#define SETTLE_NS 5000000000ull  /* after that a sure guess is believed */
+#define EXPIRE_NS 60000000000ull /* after that any other is not */
 #define SWEEP_NS 10000000000ull
 #define DIAG_PERIOD_NS 500000000ull
 
@@ -32,8 +33,9 @@ struct tracker {
 	struct ring_buffer *ring;
 	struct request_histogram *per_cpu; /* one for each possible CPU */
 	int cpus;
-	uint32_t paths;   /* hashes in the program's table */
-	uint64_t walk_ns; /* when the sockets are looked at next */
+	uint32_t paths;     /* hashes in the program's table */
+	uint64_t walk_ns;   /* when the sockets are looked at next */
+	uint64_t expire_ns; /* when no guess is left */
 	char refused[TRACKER_REFUSED_BYTES];
 	size_t refused_why; /* where the last reason begins */
 	uint16_t ports[TRACKER_PORTS_MAX];
@@ -131,7 +133,8 @@ static void walk(struct tracker *t)
 
 	if (now_ns < t->walk_ns)
 		return;
-	t->bpf.shared->settle = 1;
+	t->bpf.shared->settle =
+		now_ns < t->expire_ns ? SETTLE_SURE : SETTLE_ALL;
 	rung_walk(&t->bpf);
 	t->walk_ns = now_ns + SWEEP_NS;
 }
@@ -166,9 +169,10 @@ int tracker_set_ports(struct tracker *t, const uint16_t *ports, size_t n)
 	if (!t->rung)
 		return 0;
 	rung_ports(&t->bpf, ports, n);
-	t->bpf.shared->settle = 0;
+	t->bpf.shared->settle = SETTLE_NONE;
 	rung_walk(&t->bpf); /* without it, they are known by their next bytes */
 	t->walk_ns = monotonic_ns() + SETTLE_NS;
+	t->expire_ns = monotonic_ns() + EXPIRE_NS;
 	return 0;
 }
 

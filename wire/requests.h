@@ -16,7 +16,7 @@
  * A stream that was under way before the tracker was is counted as started when
  * its next event is seen; its start is unknown.  A connection that was there
  * before the tracker, and whose last bytes came from the client, is guessed to
- * have a request waiting, until something proves it or 5 s have passed.
+ * have a request waiting, until something proves it or its time has passed.
  */
 #ifndef MOETOP_WIRE_REQUESTS_H
 #define MOETOP_WIRE_REQUESTS_H

@@ -6,7 +6,8 @@
  * "ready" once it counts; then a line with all gauges and counters 50 times a
  * second, with the CLOCK_MONOTONIC times before and after they were read, and a
  * line for each ended request.  When standard input ends: the last line and
- * exit.  Exit status 4: no permission, 1: any other reason, said on stderr.
+ * exit.  MOETOP_TRACKER names the one data source to use.  Exit status 4: no
+ * permission, 3: not on this kernel, 1: any other reason, said on stderr.
  */
 #include "bpf/tracker.h"
 
@@ -68,6 +69,7 @@ static void print_state(struct tracker *t)
 	       after);
 	print_gauge("waiting", g.waiting);
 	print_gauge("streaming", g.streaming);
+	print_gauge("guessed", g.guessed);
 	print_counter("started", c.started);
 	print_counter("completed", c.completed);
 	print_counter("client_aborted", c.client_aborted);
@@ -100,7 +102,8 @@ static int dump(struct tracker *t)
 int main(int argc, char **argv)
 {
 	uint16_t ports[TRACKER_PORTS_MAX];
-	struct tracker_config config = { .ports = ports };
+	struct tracker_config config = { .ports = ports,
+					 .rung = getenv("MOETOP_TRACKER") };
 	struct tracker *t;
 	char why[256];
 	int err;
@@ -110,6 +113,8 @@ int main(int argc, char **argv)
 	err = tracker_open(&t, &config, why, sizeof(why));
 	if (err) {
 		fprintf(stderr, "trackdump: %s\n", why);
+		if (err == -EACCES || err == -EOPNOTSUPP)
+			return 3;
 		return err == -EPERM ? 4 : 1;
 	}
 	err = dump(t);

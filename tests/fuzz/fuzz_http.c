@@ -51,7 +51,8 @@ static void check_always(void)
 {
 	must(harness_balanced(), "started = ended + in flight");
 	for (unsigned e = 0; e < ENDPOINTS; e++)
-		must(gauges.waiting[e] >= 0 && gauges.streaming[e] >= 0,
+		must(gauges.waiting[e] >= 0 && gauges.streaming[e] >= 0 &&
+			     gauges.guessed[e] >= 0,
 		     "gauges are not negative");
 	must(harness_in_flight() <= EXCHANGE_SLOTS + 1, "slots are bounded");
 }
@@ -69,6 +70,17 @@ static void call(bool sent, const void *bytes, size_t n, bool cut)
 		n -= k;
 		size = size % 7 + 1;
 	}
+	check_always();
+}
+
+/* What the walk over open sockets does. */
+static void look_around(bool sweeps)
+{
+	if (sweeps)
+		conn_sweep(&connection, harness_ns + 2 * EXCHANGE_LEFT_NS);
+	else if (!connection.closed && !connection.adopting)
+		slot_move(&connection.adopted, SLOT_FREE,
+			  slot_word(SLOT_GUESSED, ENDPOINT_GENERATION));
 	check_always();
 }
 
@@ -95,8 +107,12 @@ static void run(const uint8_t *data, size_t n, bool cut)
 			i += raw;
 			break;
 		default:
-			if (op & 0xc0)
+			if (op & 0x80)
 				break;
+			if (op & 0x40) {
+				look_around(op & 0x20);
+				break;
+			}
 			conn_event(&connection, (op >> 2) % 3, op & 0x20, 9);
 			check_always();
 			break;
@@ -120,7 +136,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		     "cuts change no gauge");
 	}
 	conn_event(&connection, CONN_GONE, 0, 9);
-	must(!harness_in_flight(), "nothing is left");
+	must(!harness_in_flight() && !gauges.guessed[ENDPOINT_GENERATION],
+	     "nothing is left");
 	check_always();
 	return 0;
 }

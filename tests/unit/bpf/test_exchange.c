@@ -446,6 +446,95 @@ static void lost_records_are_counted(void **state)
 	assert_int_equal(counters.records_lost, 3);
 }
 
+/* ---- guesses and forgotten requests -------------------------------------- */
+
+/* A connection that is older than we, and is thought to have a request. */
+static void begin_guess(void)
+{
+	harness_reset();
+	memset(&connection, 0, sizeof(connection));
+	slot_move(&connection.adopted, SLOT_FREE,
+		  slot_word(SLOT_GUESSED, ENDPOINT_GENERATION));
+	assert_int_equal(gauges.guessed[ENDPOINT_GENERATION], 1);
+	assert_int_equal(harness_sum(counters.started), 0);
+}
+
+static void guess_is_proved_by_its_answer(void **state)
+{
+	const char *const answers[] = { JSON "Content-Length: 2\r\n\r\n{}",
+					SSE "9\r\ndata: a\n\n\r\n" END,
+					"9\r\ndata: a\n\n\r\n" END };
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		begin_guess();
+		answer(answers[i]);
+		assert_int_equal(gauges.guessed[ENDPOINT_GENERATION], 0);
+		assert_int_equal(counters.started[ENDPOINT_GENERATION], 1);
+		assert_int_equal(counters.completed[ENDPOINT_GENERATION], 1);
+		assert_int_equal(harness_in_flight(), 0);
+		assert_true(harness_balanced());
+	}
+}
+
+static void guess_is_dropped_by_the_next_request(void **state)
+{
+	(void)state;
+	begin_guess();
+	ask(GEN "\r\n");
+	assert_int_equal(gauges.guessed[ENDPOINT_GENERATION], 0);
+	assert_int_equal(harness_in_flight(), 1);
+	answer(JSON "Content-Length: 2\r\n\r\n{}");
+	assert_int_equal(counters.started[ENDPOINT_GENERATION], 1);
+	assert_int_equal(counters.completed[ENDPOINT_GENERATION], 1);
+	assert_int_equal(harness_in_flight(), 0);
+}
+
+static void guess_leaves_with_its_connection_uncounted(void **state)
+{
+	(void)state;
+	begin_guess();
+	conn_event(&connection, CONN_GONE, 104, 5);
+	assert_int_equal(gauges.guessed[ENDPOINT_GENERATION], 0);
+	assert_int_equal(harness_sum(counters.client_aborted), 0);
+	assert_int_equal(n_records, 0);
+}
+
+static void request_forgotten_by_the_server_is_aborted(void **state)
+{
+	const uint64_t left_ns = 1000000000;
+
+	(void)state;
+	begin();
+	ask(GEN "\r\n");
+	conn_sweep(&connection, left_ns + 10 * EXCHANGE_LEFT_NS);
+	assert_int_equal(harness_in_flight(), 1); /* its client waits */
+	conn_event(&connection, CONN_CLIENT_CLOSED, 0, left_ns);
+	conn_sweep(&connection, left_ns + EXCHANGE_LEFT_NS);
+	assert_int_equal(harness_in_flight(), 1);
+	conn_sweep(&connection, left_ns + EXCHANGE_LEFT_NS + 1);
+	assert_int_equal(harness_in_flight(), 0);
+	assert_int_equal(counters.client_aborted[ENDPOINT_GENERATION], 1);
+	conn_event(&connection, CONN_SERVER_CLOSED, 0, 5 * left_ns);
+	assert_int_equal(counters.client_aborted[ENDPOINT_GENERATION], 1);
+}
+
+static void half_closed_stream_is_not_forgotten_while_it_is_sent(void **state)
+{
+	uint64_t event_ns;
+
+	(void)state;
+	begin();
+	ask(GEN "\r\n");
+	conn_event(&connection, CONN_CLIENT_CLOSED, 0, 1);
+	answer(SSE "9\r\ndata: a\n\n\r\n");
+	event_ns = harness_ns;
+	conn_sweep(&connection, event_ns + EXCHANGE_LEFT_NS);
+	assert_int_equal(gauges.streaming[ENDPOINT_GENERATION], 1);
+	conn_sweep(&connection, event_ns + EXCHANGE_LEFT_NS + 1);
+	assert_int_equal(harness_in_flight(), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -474,6 +563,12 @@ int main(void)
 		cmocka_unit_test(too_many_pieces_are_a_counted_loss),
 		cmocka_unit_test(unknown_paths_are_reported),
 		cmocka_unit_test(lost_records_are_counted),
+		cmocka_unit_test(guess_is_proved_by_its_answer),
+		cmocka_unit_test(guess_is_dropped_by_the_next_request),
+		cmocka_unit_test(guess_leaves_with_its_connection_uncounted),
+		cmocka_unit_test(request_forgotten_by_the_server_is_aborted),
+		cmocka_unit_test(
+			half_closed_stream_is_not_forgotten_while_it_is_sent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
