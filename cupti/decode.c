@@ -143,17 +143,21 @@ int decode_buffer(struct decode *d, uint8_t *buffer, size_t valid)
 {
 	const uint8_t *last = NULL; /* the record before, if of a kernel */
 	const uint8_t *end = buffer + valid;
-	const uint8_t *at = buffer; /* the last record, used or not */
+	const uint8_t *at = buffer;    /* the last record, used or not */
+	const uint8_t *least = buffer; /* where the next one may begin */
 	void *record = NULL;
 	int err;
 
 	d->turn++;
 	while (!(err = d->cupti->next_record(buffer, valid, &record))) {
+		const uint8_t *next = record;
 		uint32_t kind;
 
-		at = record;
-		if (at < buffer || (size_t)(end - at) < sizeof(kind))
+		if (next < least || next > end ||
+		    (size_t)(end - next) < sizeof(kind))
 			break;
+		at = next;
+		least = at + sizeof(kind);
 		memcpy(&kind, record, sizeof(kind));
 		if (kind == CUPTI_KIND_CONCURRENT_KERNEL ||
 		    kind == CUPTI_KIND_KERNEL) {

@@ -269,6 +269,39 @@ static void nonsense_ends_a_buffer_and_is_counted(void **state)
 	assert_int_equal(d->cut_bytes, 3 * STRIDE + 100);
 }
 
+/* A library that stands still, and one whose step leads out of the buffer. */
+static int next_again(uint8_t *b, size_t valid, void **record)
+{
+	(void)valid;
+	*record = b;
+	return CUPTI_OK;
+}
+
+static int next_outside(uint8_t *b, size_t valid, void **record)
+{
+	*record = *record ? b + valid + STRIDE : b;
+	return CUPTI_OK;
+}
+
+static void steps_that_lead_nowhere_end_a_buffer(void **state)
+{
+	const struct cupti_api still = { .next_record = next_again };
+	const struct cupti_api outside = { .next_record = next_outside };
+	struct decode *d = *state;
+	struct cupti_kernel k = good();
+
+	for (int i = 0; i < 3; i++)
+		add(&k, sizeof(k));
+	d->cupti = &still;
+	assert_int_equal(decode_buffer(d, buffer.bytes, buffer.used), 0);
+	assert_int_equal(d->kernels, 1);
+	assert_int_equal(d->cut_bytes, 3 * STRIDE);
+	d->cupti = &outside;
+	assert_int_equal(decode_buffer(d, buffer.bytes, buffer.used), 0);
+	assert_int_equal(d->kernels, 2);
+	assert_int_equal(d->cut_bytes, 6 * STRIDE);
+}
+
 static void copies_to_the_host_keep_their_times(void **state)
 {
 	struct decode *d = *state;
@@ -331,6 +364,7 @@ int main(void)
 		T(a_distance_that_is_no_record_is_found_out),
 		T(a_new_life_is_met_anew),
 		T(nonsense_ends_a_buffer_and_is_counted),
+		T(steps_that_lead_nowhere_end_a_buffer),
 		T(copies_to_the_host_keep_their_times),
 		T(unknown_kinds_are_passed_over),
 		T(records_beyond_the_table_are_counted),
