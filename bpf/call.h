@@ -70,26 +70,32 @@ static __always_inline void call_kind_arm64(struct call *c, __u64 number)
 	c->kind = CALL_OTHER;
 }
 
+/* What is read besides the arguments that give the bytes; constants. */
+enum { CALL_FD = 1, CALL_FLAGS = 2 };
+
 /* The call whose registers these are. */
-static __always_inline void call_read(struct call *c, void *regs)
+static __always_inline void call_read(struct call *c, void *regs, __u32 parts)
 {
 	struct pt_regs___x86 *x86 = regs;
 	struct pt_regs___arm64 *arm = regs;
-	__u64 arg4, number;
+	__u64 arg4 = 0, number;
 
 	if (bpf_core_field_exists(x86->orig_ax)) {
-		c->fd = (__u32)BPF_CORE_READ(x86, di);
+		c->fd = parts & CALL_FD ? (__u32)BPF_CORE_READ(x86, di) : 0;
 		c->arg2 = BPF_CORE_READ(x86, si);
 		c->arg3 = BPF_CORE_READ(x86, dx);
-		arg4 = BPF_CORE_READ(x86, r10);
+		if (parts & CALL_FLAGS)
+			arg4 = BPF_CORE_READ(x86, r10);
 		number = BPF_CORE_READ(x86, orig_ax);
 		call_kind_x86(c, number);
 		c->flags = number == 45 ? (__u32)arg4 : 0;
 	} else {
-		c->fd = (__u32)BPF_CORE_READ(arm, orig_x0);
+		c->fd = parts & CALL_FD ? (__u32)BPF_CORE_READ(arm, orig_x0)
+					: 0;
 		c->arg2 = BPF_CORE_READ(arm, regs[1]);
 		c->arg3 = BPF_CORE_READ(arm, regs[2]);
-		arg4 = BPF_CORE_READ(arm, regs[3]);
+		if (parts & CALL_FLAGS)
+			arg4 = BPF_CORE_READ(arm, regs[3]);
 		number = (__u64)BPF_CORE_READ(arm, syscallno);
 		call_kind_arm64(c, number);
 		c->flags = number == 207 ? (__u32)arg4 : 0;

@@ -84,6 +84,16 @@ static __always_inline void conn_settle(struct conn *c, __u64 now)
 		slot_end(c, &c->adopted, ENDED_COMPLETED, now);
 }
 
+static __always_inline void oldest_seen(const struct slot *s)
+{
+	__u64 start = s->start_ns;
+
+	if (s->state == SLOT_FREE || !start)
+		return;
+	if (!shared.oldest_ns || start < shared.oldest_ns)
+		shared.oldest_ns = start;
+}
+
 SEC("iter/task_file")
 int existing(struct bpf_iter__task_file *ctx)
 {
@@ -112,6 +122,8 @@ int existing(struct bpf_iter__task_file *ctx)
 	else if (shared.settle)
 		conn_settle(c, bpf_ktime_get_ns());
 	conn_sweep(c, bpf_ktime_get_ns());
+	for (int i = 0; i < (int)EXCHANGE_SLOTS; i++)
+		oldest_seen(&c->slots[i]);
 	return 0;
 }
 

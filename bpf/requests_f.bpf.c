@@ -20,7 +20,7 @@ int BPF_PROG(on_send, struct sock *sk, void *m, __u64 n, int ret)
 	c = conn_of(sk);
 	if (!c)
 		return 0;
-	call_read(&call, call_registers());
+	call_read(&call, call_registers(), 0);
 	call_sent(c, &call, (__u32)ret);
 	return 0;
 }
@@ -35,7 +35,7 @@ static __always_inline int received(struct sock *sk, int ret)
 	c = conn_of(sk);
 	if (!c)
 		return 0;
-	call_read(&call, call_registers());
+	call_read(&call, call_registers(), CALL_FLAGS);
 	if (!(call.flags & CALL_TAKES_NOTHING))
 		call_received(c, &call, (__u32)ret, call.flags);
 	return 0;

@@ -18,7 +18,7 @@ int BPF_PROG(on_send, struct sock *sk, int ret, int flags)
 	c = conn_of(sk);
 	if (!c)
 		return 0;
-	call_read(&call, call_registers());
+	call_read(&call, call_registers(), 0);
 	call_sent(c, &call, (__u32)ret);
 	return 0;
 }
@@ -34,7 +34,7 @@ int BPF_PROG(on_recv, struct sock *sk, int ret, int flags)
 	c = conn_of(sk);
 	if (!c)
 		return 0;
-	call_read(&call, call_registers());
+	call_read(&call, call_registers(), 0);
 	call_received(c, &call, (__u32)ret, (__u32)flags);
 	return 0;
 }

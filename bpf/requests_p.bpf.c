@@ -84,7 +84,7 @@ int on_send(void *regs)
 
 	if (!c)
 		return 0;
-	call_read(&call, call_registers());
+	call_read(&call, call_registers(), 0);
 	call_sent(c, &call, (__u32)ret);
 	return 0;
 }
@@ -98,7 +98,7 @@ int on_recv(void *regs)
 
 	if (!c)
 		return 0;
-	call_read(&call, call_registers());
+	call_read(&call, call_registers(), CALL_FLAGS);
 	if (!(call.flags & CALL_TAKES_NOTHING))
 		call_received(c, &call, (__u32)ret, call.flags);
 	return 0;

@@ -24,6 +24,7 @@ struct tracker_shared {
 	__u32 paths_wanted; /* report paths that no table knows */
 	__u32 settle;       /* by the walk over sockets: enum settle */
 	__u32 pad;
+	__u64 oldest_ns; /* start of the oldest request seen by the walk */
 };
 
 #endif

@@ -111,6 +111,8 @@ static __always_inline void slot_count(__u32 e, __u32 how, __u16 status)
 		exchange_add(counters.completed[e], 1);
 		if (status >= 400)
 			exchange_add(counters.failed[e], 1);
+		if (status >= 500)
+			exchange_add(counters.failed_5xx[e], 1);
 	}
 }
 

@@ -24,7 +24,8 @@
 #define SELFTEST_TRIES 3
 #define SETTLE_NS 5000000000ull  /* after that a sure guess is believed */
 #define EXPIRE_NS 60000000000ull /* after that any other is not */
-#define SWEEP_NS 10000000000ull
+#define SWEEP_NS 1000000000ull   /* at least, between two looks */
+#define SWEEP_SHARE 100          /* and so many times what one takes */
 #define DIAG_PERIOD_NS 500000000ull
 
 struct tracker {
@@ -33,8 +34,10 @@ struct tracker {
 	struct ring_buffer *ring;
 	struct request_histogram *per_cpu; /* one for each possible CPU */
 	int cpus;
-	uint32_t paths;     /* hashes in the program's table */
-	uint64_t walk_ns;   /* when the sockets are looked at next */
+	uint32_t paths;   /* hashes in the program's table */
+	uint64_t walk_ns; /* when the sockets are looked at next */
+	uint64_t oldest_ns;
+	int walked;         /* 0, or why not */
 	uint64_t expire_ns; /* when no guess is left */
 	char refused[TRACKER_REFUSED_BYTES];
 	size_t refused_why; /* where the last reason begins */
@@ -129,14 +132,17 @@ static int record_read(void *arg, void *data, size_t bytes)
 /* Look at the open sockets when that is due. */
 static void walk(struct tracker *t)
 {
-	uint64_t now_ns = monotonic_ns();
+	uint64_t now_ns = monotonic_ns(), took_ns;
 
 	if (now_ns < t->walk_ns)
 		return;
 	t->bpf.shared->settle =
 		now_ns < t->expire_ns ? SETTLE_SURE : SETTLE_ALL;
-	rung_walk(&t->bpf);
-	t->walk_ns = now_ns + SWEEP_NS;
+	t->bpf.shared->oldest_ns = 0;
+	t->walked = rung_walk(&t->bpf);
+	t->oldest_ns = t->bpf.shared->oldest_ns;
+	took_ns = monotonic_ns() - now_ns;
+	t->walk_ns = now_ns + SWEEP_NS + SWEEP_SHARE * took_ns;
 }
 
 int tracker_drain(struct tracker *t,
@@ -170,7 +176,8 @@ int tracker_set_ports(struct tracker *t, const uint16_t *ports, size_t n)
 		return 0;
 	rung_ports(&t->bpf, ports, n);
 	t->bpf.shared->settle = SETTLE_NONE;
-	rung_walk(&t->bpf); /* without it, they are known by their next bytes */
+	/* without it, they are known by their next bytes */
+	t->walked = rung_walk(&t->bpf);
 	t->walk_ns = monotonic_ns() + SETTLE_NS;
 	t->expire_ns = monotonic_ns() + EXPIRE_NS;
 	return 0;
@@ -229,6 +236,16 @@ static void estimate_read(struct tracker *t, struct request_gauges *gauges,
 	gauges->waiting[ENDPOINT_GENERATION] = t->counts.waiting;
 	gauges->streaming[ENDPOINT_GENERATION] = t->counts.streaming;
 	*counters = (struct request_counters){ 0 };
+}
+
+int tracker_oldest(struct tracker *t, uint64_t *start_ns)
+{
+	if (!t->rung)
+		return -EOPNOTSUPP;
+	if (t->walked)
+		return t->walked;
+	*start_ns = t->oldest_ns;
+	return 0;
 }
 
 int tracker_queues(struct tracker *t, uint64_t *unread_bytes, uint64_t *backlog)

@@ -75,6 +75,14 @@ bool tracker_estimates(const struct tracker *t);
 uint64_t tracker_missed(const struct tracker *t);
 
 /*
+ * When the oldest request in flight began, CLOCK_MONOTONIC; 0: there is none
+ * whose beginning was seen.  As of the last look at the open sockets: looks
+ * are 1 s apart, or more so that they take 1 % of a core.  -EOPNOTSUPP where
+ * the kernel does not let us look.
+ */
+int tracker_oldest(struct tracker *t, uint64_t *start_ns);
+
+/*
  * What the server cannot see itself: bytes received that it has not read, and
  * connections it has not accepted.  -EOPNOTSUPP in another network namespace,
  * or -errno.  Takes milliseconds: not more than once a second.
@@ -102,7 +110,7 @@ int tracker_histogram(struct tracker *t, enum tracker_histogram which,
  * Drain request records; calls fn, if not NULL, for each.  Returns the number or -errno.
  * Records whose path no table knew are classified here, and from then on in
  * the kernel.  To be called at least once a second: it also looks at the open
- * sockets where that is due (5 s after new ports, then every 10 s).
+ * sockets where that is due, from 5 s after new ports on.
  */
 int tracker_drain(struct tracker *t,
 		  void (*fn)(const struct request_record *r, void *arg),

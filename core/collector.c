@@ -225,6 +225,7 @@ static void describe_t0(const struct collector *c, struct snapshot *out)
 static void describe_health(const struct collector *c, struct snapshot *out)
 {
 	out->health = (struct snapshot_health){ 0 };
+	out->requests = (struct snapshot_requests){ 0 };
 	describe_t0(c, out);
 	source_tier(out, TIER_T1, TIER_OFF, "requests are not counted",
 		    "leave out --no-bpf");

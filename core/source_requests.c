@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert(ENDPOINTS == SNAPSHOT_ENDPOINTS, "classes of paths");
+
 struct source {
 	struct tracker *tracker;
 	const struct target *target;
@@ -239,6 +241,35 @@ static void describe_tier(struct source *s, struct snapshot *out)
 			    : "");
 }
 
+static void describe_counts(struct source *s, struct snapshot_requests *out)
+{
+	const struct request_counters *c = &s->counters;
+	uint64_t start_ns;
+
+	out->known = true;
+	for (unsigned e = 0; e < ENDPOINTS; e++) {
+		uint64_t *n = out->counts[e];
+
+		n[REQUESTS_WAITING] = (uint64_t)gauge(s->gauges.waiting[e]);
+		n[REQUESTS_STREAMING] = (uint64_t)gauge(s->gauges.streaming[e]);
+		n[REQUESTS_GUESSED] = (uint64_t)gauge(s->gauges.guessed[e]);
+		n[REQUESTS_STARTED] = c->started[e];
+		n[REQUESTS_COMPLETED] = c->completed[e];
+		n[REQUESTS_FAILED_4XX] = c->failed[e] - c->failed_5xx[e];
+		n[REQUESTS_FAILED_5XX] = c->failed_5xx[e];
+		n[REQUESTS_CLIENT_ABORTED] = c->client_aborted[e];
+		n[REQUESTS_SERVER_ABORTED] = c->server_aborted[e];
+		n[REQUESTS_EVENTS] = c->events[e];
+	}
+	out->have_queues = s->have_queues;
+	out->unread_bytes = s->unread_bytes;
+	out->not_accepted = s->backlog;
+	out->oldest_seconds = NAN;
+	if (!tracker_oldest(s->tracker, &start_ns) && start_ns &&
+	    start_ns < s->now_ns)
+		out->oldest_seconds = (double)(s->now_ns - start_ns) / 1e9;
+}
+
 static void requests_describe(struct source *s, struct snapshot *out)
 {
 	struct snapshot_health *h = &out->health;
@@ -249,6 +280,8 @@ static void requests_describe(struct source *s, struct snapshot *out)
 	h->desyncs = s->counters.desyncs;
 	look_at_queues(s);
 	describe_tier(s, out);
+	if (!tracker_estimates(s->tracker))
+		describe_counts(s, &out->requests);
 }
 
 static void requests_close(struct source *s)

@@ -533,6 +533,37 @@ static void put_health(struct text *t, const struct snapshot *s)
 	end(t, '}');
 }
 
+static void put_requests(struct text *t, const struct snapshot_requests *r)
+{
+	static const char *const classes[] = { "other", "generation", "pooling",
+					       "ignored" };
+	static const char *const names[REQUEST_COUNTS] = {
+		"waiting",        "streaming",  "guessed",    "started",
+		"completed",      "failed_4xx", "failed_5xx", "client_aborted",
+		"server_aborted", "events"
+	};
+
+	if (!r->known) {
+		put_string(t, "requests", NULL);
+		return;
+	}
+	key(t, "requests");
+	begin(t, '{');
+	for (unsigned e = 0; e < SNAPSHOT_ENDPOINTS; e++) {
+		key(t, classes[e]);
+		begin(t, '{');
+		for (unsigned i = 0; i < REQUEST_COUNTS; i++)
+			put_count(t, names[i], r->counts[e][i]);
+		end(t, '}');
+	}
+	put_double(t, "unread_bytes",
+		   r->have_queues ? (double)r->unread_bytes : NAN);
+	put_double(t, "not_accepted",
+		   r->have_queues ? (double)r->not_accepted : NAN);
+	put_double(t, "oldest_seconds", r->oldest_seconds);
+	end(t, '}');
+}
+
 static void json_write(struct text *t, const struct snapshot *s)
 {
 	struct c_locale l;
@@ -556,6 +587,7 @@ static void json_write(struct text *t, const struct snapshot *s)
 	put_layers(t, "draft_layers", s->draft,
 		   s->n_draft < SNAPSHOT_DRAFT_MAX ? s->n_draft
 						   : SNAPSHOT_DRAFT_MAX);
+	put_requests(t, &s->requests);
 	end(t, '}');
 	text_write(t, "\n", 1);
 	c_locale_leave(&l);

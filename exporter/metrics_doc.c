@@ -49,6 +49,13 @@ static const char intro[] =
 	"(decode step, MoE layer). Units are base units:\n"
 	"seconds, bytes, ratios from 0 to 1.\n"
 	"\n"
+	"Ranks run in lockstep, so steps, rows and layer times are those of "
+	"the mean rank. All GPUs count as one machine. Of data-parallel\n"
+	"replicas that share no experts that is not true: B, rows, U and "
+	"tokens per second are then those of the mean replica, but requests,\n"
+	"KV and DRAM bytes, GPUs and with them S-MBU, MFU and cost are those "
+	"of all together.\n"
+	"\n"
 	"Symbols in the formulas: B tokens in a decode step, k experts "
 	"per token, E experts of a layer, R rows, that is (token,\n"
 	"expert) pairs, U experts with a row, F1 experts with exactly "
@@ -190,6 +197,16 @@ static const struct row json_rows[] = {
 	    "beyond what the measurements carry; `limit` says in what: "
 	    "`batch` (16 times the one that was measured), `routing` (no "
 	    "experts were ever seen), `memory` (the KV cache has no room)" } },
+	{ { "`requests`", "object",
+	    "what the kernel counted, live only, else `null`: for each of "
+	    "`generation`, `pooling`, `ignored` (health, metrics, models) and "
+	    "`other` paths an object with `waiting`, `streaming`, `guessed` "
+	    "(from before the attach, not proved yet) and the totals "
+	    "`started`, `completed`, `failed_4xx` and `failed_5xx` of those, "
+	    "`client_aborted`, `server_aborted`, `events`; then "
+	    "`unread_bytes` that the server has received and not read, "
+	    "connections `not_accepted`, and `oldest_seconds`, the age of the "
+	    "oldest request in flight, looked up every few seconds" } },
 	{ { "`health.tiers.T`", "object",
 	    "T is `T0`, `T1`, `T2`, `T3` or `C`: `state` (`ok`, `missing`, "
 	    "`off`), `what` it gives, `remedy` that would enable it" } },

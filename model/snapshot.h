@@ -216,6 +216,32 @@ struct snapshot_target {
 	struct snapshot_rank ranks[SNAPSHOT_RANKS_MAX];
 };
 
+/* Requests by what their path is for, in the order of enum endpoint. */
+#define SNAPSHOT_ENDPOINTS 4
+
+enum request_count {
+	REQUESTS_WAITING,
+	REQUESTS_STREAMING,
+	REQUESTS_GUESSED, /* in neither: thought to wait, from before we came */
+	REQUESTS_STARTED, /* this and the following: totals since attach */
+	REQUESTS_COMPLETED,
+	REQUESTS_FAILED_4XX, /* of the completed */
+	REQUESTS_FAILED_5XX,
+	REQUESTS_CLIENT_ABORTED,
+	REQUESTS_SERVER_ABORTED,
+	REQUESTS_EVENTS,
+	REQUEST_COUNTS
+};
+
+/* Not recorded: live only. */
+struct snapshot_requests {
+	bool known; /* counted; an estimate has no more than the metrics */
+	uint64_t counts[SNAPSHOT_ENDPOINTS][REQUEST_COUNTS];
+	bool have_queues; /* what the server cannot see itself */
+	uint64_t unread_bytes, not_accepted;
+	double oldest_seconds; /* age of the oldest in flight; NAN unknown */
+};
+
 struct snapshot {
 	double time; /* unix seconds */
 	double interval_s;
@@ -247,6 +273,7 @@ struct snapshot {
 	/* for whatif_at with any change; not recorded: valid only live */
 	struct whatif what_if_base;
 	struct snapshot_health health;
+	struct snapshot_requests requests;
 };
 
 /* ---- from samples to snapshots ---------------------------------------- */

@@ -53,6 +53,7 @@ struct request_counters {
 	__u64 server_aborted[ENDPOINTS]; /* server closed in mid-response */
 	__u64 events[ENDPOINTS]; /* body chunks but SSE comments and [DONE] */
 	__u64 failed[ENDPOINTS]; /* completed with status >= 400 */
+	__u64 failed_5xx[ENDPOINTS]; /* of those, with status >= 500 */
 	__u64 desyncs; /* framing lost, or a request beyond 8 outstanding */
 	__u64 resyncs; /* and found again */
 	__u64 records_lost; /* request records that found the ring full */

@@ -230,7 +230,7 @@ static void measure_rung(struct bench *b, const struct rung *rung,
 		return;
 	}
 	measure(b, seconds);
-	if (b->bpf.shared->counters.desyncs)
+	if (b->bpf.shared->counters.desyncs > b->bpf.shared->counters.resyncs)
 		puts("the framing was lost: the cost is not that of following");
 	if (!b->bpf.shared->counters.events[ENDPOINT_GENERATION])
 		puts("no event was counted: the cost is not that of following");

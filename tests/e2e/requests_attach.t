@@ -164,7 +164,8 @@ def through(rung, tmp):
 
 def with_probes(tmp):
     """Idle connections that were quick look like waiting ones, until they are
-    closed; those that wait without a head are believed in 5 s."""
+    closed; those that wait without a head are believed in 5 s.
+    Of requests that were seen to begin the oldest is known."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=64)
     waits = [Connection(listener) for _ in range(10)]
     quick = [Connection(listener) for _ in range(QUICK)]
@@ -186,15 +187,21 @@ def with_probes(tmp):
               s and s["guessed"][GENERATION] == QUICK - 5 + 10, s)
         for x in quick:
             x.close()
+        new = Connection(listener)
+        waits.append(new)
+        asked = time.monotonic()
+        new.ask()
         s = t.state(begin + 5.6)
         check("5 s later no guess is left, and the rest is exact",
               s and s["guessed"][GENERATION] == 0 and
-              s["waiting"][GENERATION] == 10, s)
+              s["waiting"][GENERATION] == 11, s)
+        check("the oldest request whose beginning was seen",
+              s and 0 <= s["oldest_ns"] / 1e9 - asked < .5, (asked, s))
         for x in waits:
             x.answer(SHORT)
         s = t.state(time.monotonic())
         check("and they end", in_flight(s) == 0 and
-              s["completed"][GENERATION] == 10 + 5 and
+              s["completed"][GENERATION] == 11 + 5 and
               s["client_aborted"][GENERATION] == 0 and
               s["server_aborted"][GENERATION] == 0, s)
     finally:

@@ -61,12 +61,14 @@ static void print_state(struct tracker *t)
 {
 	struct request_gauges g;
 	struct request_counters c;
-	uint64_t before = now_ns(), after;
+	uint64_t before = now_ns(), after, oldest_ns = 0;
 
 	tracker_read(t, &g, &c);
 	after = now_ns();
+	tracker_oldest(t, &oldest_ns);
 	printf("{\"before_ns\":%" PRIu64 ",\"after_ns\":%" PRIu64, before,
 	       after);
+	printf(",\"oldest_ns\":%" PRIu64, oldest_ns);
 	print_gauge("waiting", g.waiting);
 	print_gauge("streaming", g.streaming);
 	print_gauge("guessed", g.guessed);

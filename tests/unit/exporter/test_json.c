@@ -216,6 +216,33 @@ static void two_ranks_may_share_a_gpu(void **state)
 	json_decref(j);
 }
 
+static void requests_are_split_by_what_they_are_for(void **state)
+{
+	json_t *j;
+
+	(void)state;
+	snapshot_empty(&s);
+	s.requests.known = true;
+	s.requests.counts[1][REQUESTS_WAITING] = 7;
+	s.requests.counts[1][REQUESTS_EVENTS] = 9;
+	s.requests.counts[3][REQUESTS_FAILED_5XX] = 2;
+	s.requests.oldest_seconds = 1.5;
+	j = parse();
+	assert_int_equal(json_object_size(at(j, "requests")),
+			 SNAPSHOT_ENDPOINTS + 3);
+	assert_int_equal(json_object_size(at(j, "requests/generation")),
+			 REQUEST_COUNTS);
+	assert_int_equal(
+		json_integer_value(at(j, "requests/generation/waiting")), 7);
+	assert_int_equal(
+		json_integer_value(at(j, "requests/generation/events")), 9);
+	assert_int_equal(
+		json_integer_value(at(j, "requests/ignored/failed_5xx")), 2);
+	assert_true(json_is_null(at(j, "requests/unread_bytes")));
+	assert_true(json_real_value(at(j, "requests/oldest_seconds")) == 1.5);
+	json_decref(j);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -223,6 +250,7 @@ int main(void)
 		cmocka_unit_test(an_empty_snapshot),
 		cmocka_unit_test(keys_come_in_the_order_of_the_contract),
 		cmocka_unit_test(every_metric_is_there),
+		cmocka_unit_test(requests_are_split_by_what_they_are_for),
 		cmocka_unit_test(ratios_survive),
 		cmocka_unit_test(unknown_is_null_and_stale_is_not),
 		cmocka_unit_test(hostile_names_stay_json),
