@@ -6,6 +6,9 @@
 #include <string.h>
 
 #define REPORT_NS (15 * NS_PER_S) /* how long an injection is news */
+/* An agent that is there has a ring, which the next look finds. */
+#define RING_WAIT_NS (5 * NS_PER_S)
+#define RING_TRIES 2u
 
 static bool working(const struct rank *k, uint64_t now_ns)
 {
@@ -50,6 +53,18 @@ static void explain_error(const struct agents_without *r, struct words *w)
 	}
 }
 
+static bool has_agent(const struct attach_status *a)
+{
+	return a->tries && a->report.refusal == INJECT_PRESENT;
+}
+
+/* Is an agent there, and for some time no ring of it for us? */
+static bool has_no_ring(const struct source *s, const struct attach_status *a)
+{
+	return has_agent(a) && (a->tries > RING_TRIES ||
+				s->now_ns > a->ended_ns + RING_WAIT_NS);
+}
+
 /* What is between a rank without a ring and an agent; false: nothing was tried. */
 static bool explain_attach(const struct source *s, pid_t pid, struct words *w,
 			   enum attach_state *state)
@@ -64,9 +79,12 @@ static bool explain_attach(const struct source *s, pid_t pid, struct words *w,
 	*state = a.state;
 	if (a.state == ATTACH_NONE)
 		return false;
-	if (a.state == ATTACH_DONE) {
+	if (has_no_ring(s, &a)) {
+		set_words(w, "it has an agent, whose ring cannot be found",
+			  "restart the server with: moetop run -- CMD");
+	} else if (a.state == ATTACH_DONE || has_agent(&a)) {
 		set_words(w, "the agent is starting", "");
-	} else if (!a.tries) {
+	} else if (!a.tries || a.report.refusal == INJECT_OK) {
 		set_words(w, "the agent is being loaded", "");
 	} else {
 		set_words(w, "the agent could not be loaded", a.report.fix);

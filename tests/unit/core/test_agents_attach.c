@@ -101,6 +101,26 @@ static void a_refusal_is_said_with_its_remedy(void **state)
 	assert_string_equal(t[TIER_T2].remedy, "end the debugger");
 }
 
+static void an_agent_without_a_ring_is_no_start_for_ever(void **state)
+{
+	const struct snapshot_rank *r = &snapshot.target.ranks[0];
+
+	(void)state;
+	outcome = INJECT_PRESENT;
+	lonely(false);
+	assert_int_equal(open_source(), 0);
+	poll_until_injected(1);
+	source_agent.describe(source, &snapshot);
+	assert_string_equal(r->agent, "starting");
+	now_ns += 6 * NS_PER_S;
+	assert_int_equal(source_agent.poll(source, now_ns), 0);
+	source_agent.describe(source, &snapshot);
+	assert_string_equal(r->agent, "refused");
+	assert_non_null(strstr(r->reason, "ring cannot be found"));
+	assert_non_null(
+		strstr(snapshot.health.tiers[TIER_T2].remedy, "moetop run"));
+}
+
 static void whom_nvml_does_not_see_is_left_alone(void **state)
 {
 	(void)state;
@@ -152,6 +172,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(an_agent_is_brought_in_and_read),
 		TEST(a_refusal_is_said_with_its_remedy),
+		TEST(an_agent_without_a_ring_is_no_start_for_ever),
 		TEST(whom_nvml_does_not_see_is_left_alone),
 		TEST(a_rank_that_ended_is_shown_until_another_comes),
 	};
