@@ -54,8 +54,11 @@ agent   := $(wildcard agent/*.c) $(filter-out cupti/nvml.c, \
 simlib  := $(O)/sim/lib/libcuda.so.1 $(O)/sim/lib/libcupti.so.13 \
            $(O)/sim/lib/libnvidia-ml.so.1
 
+# The simulated server's data, beside it wherever $(O) is.
+simdata := $(addprefix $(O)/sim/,models scenarios sequences)
+
 all: $(O)/moetop $(O)/libmoetop-agent.so $(O)/sim/moetop-sim \
-     $(O)/sim/moetop-load
+     $(O)/sim/moetop-load $(simdata)
 
 # Archives in link order: a folder before what it includes.
 link := core exporter tui target bpf cupti model wire
@@ -97,6 +100,9 @@ $(O)/sim/moetop-sim: $(O)/sim/main_sim.o $(O)/sim/server.a \
 	$(call say,LINK,$@)$(CC) $(san) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) \
 	    $(O)/sim/lib/libcuda.so.1 -Wl,-rpath,'$$ORIGIN/lib' \
 	    -levent -levent_pthreads -ljansson -lm -ldl -lpthread
+$(simdata): $(O)/sim/%:
+	@mkdir -p $(@D)
+	$(Q)ln -sfn $(CURDIR)/sim/$* $@
 $(O)/sim/moetop-load: $(O)/sim/main_load.o $(O)/sim/server.a
 	$(call say,LINK,$@)$(CC) $(san) $(LDFLAGS) -o $@ $^ -lm -lpthread
 
