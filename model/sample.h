@@ -7,7 +7,8 @@
  * it are meaningless.
  *
  * Of several ranks, a window holds the mean rank (they run in lockstep); DRAM
- * bytes are added over the GPUs.
+ * bytes are added over the GPUs.  Data-parallel replicas that share no experts
+ * are taken as one machine, too, which they are not.
  */
 #ifndef MOETOP_MODEL_SAMPLE_H
 #define MOETOP_MODEL_SAMPLE_H
