@@ -1,5 +1,6 @@
 #!/bin/sh
 # lint.t - what must hold for the source as a whole
+# time limit: 600 s
 cd "$(dirname "$0")/.." || exit 1
 O=${O:-build}
 n=0 bad=0
