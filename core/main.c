@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,14 +50,26 @@ static void fill_streams(void)
 		close(fd);
 }
 
+/* Of a write that failed earlier, whose errno is gone. */
+static int error_of_output(void)
+{
+	struct pollfd p = { .fd = STDOUT_FILENO, .events = POLLOUT };
+
+	return poll(&p, 1, 0) == 1 && p.revents & POLLERR ? EPIPE : EIO;
+}
+
 /* What was printed and not yet written. */
 static int finish(int status)
 {
-	if (!fflush(stdout) || errno == EPIPE || status)
+	int err = ferror(stdout) ? error_of_output() : 0;
+
+	if (fflush(stdout))
+		err = errno;
+	if (!err || err == EPIPE || status)
 		return status;
 	return say(STATUS_RUNTIME,
 		   "output: %s; free some space, or write elsewhere",
-		   strerror(errno));
+		   strerror(err));
 }
 
 int main(int argc, char **argv)

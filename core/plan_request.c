@@ -201,7 +201,7 @@ static int read_text(const char *path, char **out, size_t *bytes)
 		text = more;
 	}
 	if (ferror(f) || !feof(f)) {
-		int err = ferror(f) ? -EIO : -EFBIG;
+		int err = ferror(f) ? -errno : -EFBIG;
 
 		fclose(f);
 		free(text);
