@@ -74,7 +74,8 @@ struct storage storage_of_algo(const char *algo, const json_t *o)
 	else if (str_has(algo, "FP8"))
 		s.scheme = SCHEME_FP8_TENSOR;
 	else if (str_has(algo, "INT8") || str_has(algo, "W8A"))
-		s.scheme = SCHEME_INT8;
+		s = (struct storage){ .scheme = SCHEME_INT8,
+				      .group = group_of(o, 0) };
 	if (s.scheme < SCHEMES && !str_has(algo, "A16")) {
 		s.act_fp4 = s.scheme == SCHEME_NVFP4 && !str_has(algo, "A8");
 		s.act_fp8 = !s.act_fp4 && s.scheme != SCHEME_INT8;
@@ -128,8 +129,10 @@ struct storage storage_of_group(const json_t *group)
 	uint32_t bits = number_of(w, "num_bits", 16);
 	uint32_t in_bits = number_of(in, "num_bits", 16);
 	bool floats = strcmp(scheme_word(w, "type"), "int") != 0;
+	bool rows = strcmp(scheme_word(w, "strategy"), "channel") == 0;
+	uint32_t size = group_of(w, rows ? 0 : 128);
 	struct storage s = floats ? storage_of_floats(w, bits)
-				  : storage_of_integers(bits, group_of(w, 128));
+				  : storage_of_integers(bits, size);
 
 	s.zero_points = json_is_false(json_object_get(w, "symmetric"));
 	/* arithmetic in 8-bit integers is not in the table of peaks */
@@ -161,7 +164,8 @@ struct storage storage_of_quark(const json_t *o)
 	else if (str_has(type, "int4"))
 		s.scheme = SCHEME_INT4;
 	else if (str_has(type, "int8"))
-		s.scheme = SCHEME_INT8;
+		s = (struct storage){ .scheme = SCHEME_INT8,
+				      .group = group_of(w, 0) };
 	if (json_is_object(in)) {
 		s.act_fp4 = str_has(scheme_word(in, "dtype"), "fp4");
 		s.act_fp8 = str_has(scheme_word(in, "dtype"), "fp8");
@@ -185,7 +189,7 @@ static struct storage storage_of_torchao(const json_t *o)
 	if (str_has(word, "Int4") || str_has(word, "int4"))
 		s.scheme = SCHEME_INT4;
 	else if (str_has(word, "Int8") || str_has(word, "int8"))
-		s.scheme = SCHEME_INT8;
+		s = (struct storage){ .scheme = SCHEME_INT8 };
 	else if (str_has(word, "Float8") || str_has(word, "float8"))
 		s.scheme = SCHEME_FP8_TENSOR;
 	s.act_fp8 = s.scheme == SCHEME_FP8_TENSOR &&
@@ -254,8 +258,10 @@ struct storage storage_of_method(const char *method, const json_t *o)
 	else if (str_has(method, "w4a"))
 		s.scheme = SCHEME_INT4;
 	else if (str_has(method, "int8") || str_has(method, "eetq"))
-		s.scheme = SCHEME_INT8;
-	else if (str_has(method, "fbgemm_fp8") || str_has(method, "ptpc"))
+		s = (struct storage){ .scheme = SCHEME_INT8,
+				      .group = group_of(o, 0) };
+	else if (str_has(method, "fbgemm_fp8") || str_has(method, "ptpc") ||
+		 str_has(method, "w8a8_fp8"))
 		s.scheme = SCHEME_FP8_CHANNEL;
 	else if (str_has(method, "fp8") && json_is_array(block))
 		s = storage_of_block(block);

@@ -7,7 +7,7 @@
 #define NF4_DOUBLE 256.0 /* maxima that share their own scale */
 
 /* Scales of integers: one for each group, or, without groups, for each row of
- * the output; zero points are as wide as the weights. */
+ * the output (of INT8 in 32 bits); zero points are as wide as the weights. */
 static double integer_bytes(const struct storage *s, double params, double rows,
 			    double width)
 {
@@ -20,8 +20,11 @@ double storage_bytes(const struct storage *s, double params, double rows)
 {
 	switch (s->scheme) {
 	case SCHEME_FP8_TENSOR:
-	case SCHEME_INT8:
 		return params;
+	case SCHEME_INT8:
+		if (s->group)
+			return integer_bytes(s, params, rows, 1);
+		return params + rows * 4;
 	case SCHEME_FP8_CHANNEL:
 		return params + rows * 4;
 	case SCHEME_FP8_BLOCK:

@@ -15,6 +15,8 @@ static const struct scheme {
 	{ "{'quant_method':'fp8'}", "fp8 per-tensor", N, COMPUTE_FP8 },
 	{ "{'quant_method':'fbgemm_fp8'}", "fp8 per-channel", N + 2048 * 4,
 	  COMPUTE_FP8 },
+	{ "{'quant_method':'w8a8_fp8'}", "fp8 per-channel", N + 2048 * 4,
+	  COMPUTE_FP8 },
 	{ "{'quant_method':'mxfp4'}", "mxfp4 g32", N * 0.53125, COMPUTE_BF16 },
 	{ "{'quant_method':'mxfp8'}", "mxfp8 g32", N *(1 + 1 / 32.0),
 	  COMPUTE_FP8 },
@@ -23,7 +25,14 @@ static const struct scheme {
 	  "int4 g128", N *(0.5 + 2.5 / 128), COMPUTE_BF16 },
 	{ "{'quant_method':'gptq','bits':4,'group_size':64,'sym':true}",
 	  "int4 g64", N *(0.5 + 2 / 64.0), COMPUTE_BF16 },
-	{ "{'quant_method':'gptq','bits':8}", "int8", N, COMPUTE_BF16 },
+	{ "{'quant_method':'gptq','bits':8}", "int8", N *(1 + 2 / 128.0),
+	  COMPUTE_BF16 },
+	{ "{'quant_method':'w8a8_int8'}", "int8", N + 2048 * 4, COMPUTE_BF16 },
+	{ "{'quant_method':'compressed-tensors','config_groups':{'g':{"
+	  "'targets':['Linear'],'weights':{'num_bits':8,'type':'int',"
+	  "'strategy':'channel'},'input_activations':{'num_bits':8,"
+	  "'type':'int'}}}}",
+	  "int8", N + 2048 * 4, COMPUTE_BF16 },
 	{ "{'quant_method':'modelopt','quant_algo':'NVFP4',"
 	  "'group_size':16}",
 	  "nvfp4 g16", N * 0.5625, COMPUTE_FP4 },
@@ -65,15 +74,15 @@ static const struct scheme {
 	  "bf16", N * 2, COMPUTE_BF16 },
 	{ "{'quant_method':'gptq','bits':4,'group_size':128,'sym':true,"
 	  "'dynamic':{'+:.*mlp.experts.*':{'bits':8,'group_size':32}}}",
-	  "int8", N, COMPUTE_BF16 },
+	  "int8", N *(1 + 2 / 32.0), COMPUTE_BF16 },
 	{ "{'quant_method':'bitsandbytes','load_in_4bit':true,"
 	  "'bnb_4bit_quant_type':'nf4'}",
 	  "nf4 g64", N * 0.5625, COMPUTE_BF16 },
 	{ "{'quant_method':'bitsandbytes','load_in_4bit':true,"
 	  "'bnb_4bit_use_double_quant':true}",
 	  "nf4 g64 double", N *(0.5 + 1 / 64.0 + 4 / 16384.0), COMPUTE_BF16 },
-	{ "{'quant_method':'bitsandbytes','load_in_8bit':true}", "int8", N,
-	  COMPUTE_BF16 },
+	{ "{'quant_method':'bitsandbytes','load_in_8bit':true}", "int8",
+	  N + 2048 * 4, COMPUTE_BF16 },
 	{ "{'quant_method':'quark','global_quant_config':{"
 	  "'weight':{'dtype':'fp4','qscheme':'per_group',"
 	  "'group_size':32},'input_tensors':{'dtype':'fp4'}}}",
@@ -98,7 +107,8 @@ static const struct scheme {
 	{ "{'quant_method':'w4afp8','weight_block_size':[128,128],"
 	  "'group_size':128}",
 	  "int4 g128", N *(0.5 + 2 / 128.0), COMPUTE_FP8 },
-	{ "{'quant_method':'experts_int8'}", "int8", N, COMPUTE_BF16 },
+	{ "{'quant_method':'experts_int8'}", "int8", N + 2048 * 4,
+	  COMPUTE_BF16 },
 	{ "{'quant_method':'modelopt_fp4'}", "nvfp4 g16", N * 0.5625,
 	  COMPUTE_FP4 },
 	{ "{'quant_method':'modelopt','quant_algo':'FP8_PB_WO'}",
