@@ -47,7 +47,8 @@ struct arch {
 	uint32_t kv_window_tokens;
 	uint32_t kv_top_tokens;
 	double kv_index_bytes_per_token;
-	double kv_element_bytes;   /* that the checkpoint asks for; 0: 2 */
+	double kv_element_bytes;   /* that the checkpoint, or whoever started
+				    * the server, asks for; 0: 2 */
 	enum compute_type compute; /* of the expert GEMMs */
 	uint32_t draft_moe_layers; /* MTP; run only with speculation */
 };

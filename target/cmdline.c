@@ -35,6 +35,7 @@ enum option_id {
 	OPT_A2A,
 	OPT_NODE_RANK,
 	OPT_OVERRIDE,
+	OPT_KV_TYPE,
 };
 
 /* Options by engine; '_' in a name counts as '-'. */
@@ -80,6 +81,7 @@ static const struct option {
 	{ "--node-rank", VLLM | SGLANG, OPT_NODE_RANK, false },
 	{ "--hf-overrides", VLLM, OPT_OVERRIDE, false },
 	{ "--json-model-override-args", SGLANG, OPT_OVERRIDE, false },
+	{ "--kv-cache-dtype", VLLM | SGLANG, OPT_KV_TYPE, false },
 };
 
 static const struct engine {
@@ -286,6 +288,30 @@ static void set_count(struct cmdline *c, enum option_id id, const char *v)
 	}
 }
 
+/* "auto" and what is not known leave it to the checkpoint. */
+static double kv_element_bytes(const char *type)
+{
+	static const struct {
+		const char *start;
+		double bytes;
+	} types[] = {
+		{ "fp8", 1 },
+		{ "int8", 1 },
+		{ "bf16", 2 },
+		{ "bfloat16", 2 },
+		{ "float16", 2 },
+		{ "fp16", 2 },
+		{ "half", 2 },
+		{ "fp4", 0.5 + 1.0 / 16 },
+		{ "nvfp4", 0.5 + 1.0 / 16 },
+	};
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (strncmp(type, types[i].start, strlen(types[i].start)) == 0)
+			return types[i].bytes;
+	return 0;
+}
+
 static void set_option(struct cmdline *c, enum option_id id, const char *v)
 {
 	const struct engine *e;
@@ -329,6 +355,9 @@ static void set_option(struct cmdline *c, enum option_id id, const char *v)
 		break;
 	case OPT_OVERRIDE:
 		c->config_overridden = true;
+		break;
+	case OPT_KV_TYPE:
+		c->kv_element_bytes = kv_element_bytes(v);
 		break;
 	default:
 		set_count(c, id, v);

@@ -30,9 +30,10 @@ struct cmdline {
 	uint32_t dp;
 	uint32_t ep; /* GPUs that share the experts of one layer */
 	uint32_t node_rank;
-	bool expert_parallel;   /* asked for without a number */
-	bool config_overridden; /* options change what config.json says */
-	uint32_t given;         /* bits of options seen, for cmdline_yaml */
+	double kv_element_bytes; /* of the KV cache, where told; 0: not */
+	bool expert_parallel;    /* asked for without a number */
+	bool config_overridden;  /* options change what config.json says */
+	uint32_t given;          /* bits of options seen, for cmdline_yaml */
 };
 
 /*

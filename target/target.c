@@ -228,6 +228,8 @@ static void look_dear(struct target *t, bool find_model, char *buf)
 		read_server(t, &c);
 		if (find_model)
 			read_model(t, server, &c);
+		if (t->have_arch && c.kv_element_bytes > 0)
+			t->arch.kv_element_bytes = c.kv_element_bytes;
 	}
 	sockets_read(t->pids, t->n_pids, &s, fds);
 	t->denied = s.denied;

@@ -188,6 +188,25 @@ static void spellings(void **state)
 	assert_true(c.port_given);
 }
 
+static void the_type_of_the_cache(void **state)
+{
+	struct cmdline c;
+
+	(void)state;
+	assert_int_equal(PARSE(&c, "vllm", "serve", "a/b", "--kv-cache-dtype",
+			       "fp8_e4m3"),
+			 0);
+	assert_true(c.kv_element_bytes == 1);
+	assert_int_equal(PARSE(&c, "sglang", "serve", "--model-path", "m",
+			       "--kv-cache-dtype=bfloat16"),
+			 0);
+	assert_true(c.kv_element_bytes == 2);
+	assert_int_equal(
+		PARSE(&c, "vllm", "serve", "a/b", "--kv-cache-dtype", "auto"),
+		0);
+	assert_true(c.kv_element_bytes == 0);
+}
+
 static void overrides_are_noted(void **state)
 {
 	struct cmdline c;
@@ -298,6 +317,7 @@ int main(void)
 		cmocka_unit_test(simulated_server),
 		cmocka_unit_test(model_behind_options),
 		cmocka_unit_test(spellings),
+		cmocka_unit_test(the_type_of_the_cache),
 		cmocka_unit_test(overrides_are_noted),
 		cmocka_unit_test(an_option_at_the_end_lacks_its_value),
 		cmocka_unit_test(yaml_fills_what_the_command_line_left),
