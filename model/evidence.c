@@ -343,19 +343,38 @@ static void find_requests(const struct model *m, const struct arch *arch,
 		e->single_request = fmin(e->single * alone / one, e->active);
 }
 
+/* Every running request has a context of the mean length; the room, like what
+ * is read, is counted in bytes that a step reads. */
 static void find_kv(const struct sample *in, const struct arch *arch,
 		    struct evidence *e)
 {
-	double each = arch ? arch->kv_bytes_per_token : 0;
+	double tokens = in->kv_tokens, room = in->kv_capacity_tokens;
+	double requests =
+		in->running >= 1 ? in->running : fmax(e->load.in_flight, 1);
 
 	e->kv_bytes = e->kv_capacity_bytes = NAN;
-	if (!in->have_scrape || in->scrape_age_s > SCRAPE_STALE_S ||
-	    !(each > 0))
+	if (!in->have_scrape || in->scrape_age_s > SCRAPE_STALE_S || !arch ||
+	    !(arch->kv_bytes_per_token > 0) || !(tokens > 0) ||
+	    !isfinite(tokens) || !isfinite(requests))
 		return;
-	if (in->kv_tokens > 0 && isfinite(in->kv_tokens))
-		e->kv_bytes = in->kv_tokens * each;
-	if (in->kv_capacity_tokens > 0 && isfinite(in->kv_capacity_tokens))
-		e->kv_capacity_bytes = in->kv_capacity_tokens * each;
+	e->kv_bytes = requests * arch_kv_bytes(arch, tokens / requests);
+	if (room > 0 && isfinite(room))
+		e->kv_capacity_bytes = e->kv_bytes * room / tokens;
+}
+
+/* One copy of what all experts share, unless expert parallelism says otherwise:
+ * then tp GPUs have one each. */
+static void find_layout(const struct sample *in,
+			const struct snapshot_target *t, struct evidence *e)
+{
+	double n = fmax(in->gpus, 1);
+
+	e->tp = n;
+	e->ep = 1;
+	if (t->ep > 1 && fmod(n, t->ep) == 0)
+		e->ep = t->ep;
+	if (e->ep > 1 && t->tp >= 1 && fmod(n, t->tp) == 0)
+		e->tp = t->tp;
 }
 
 /* For how long the load has been what it is. */
@@ -370,21 +389,27 @@ static void find_steadiness(struct model *m, const struct sample *in,
 	}
 }
 
-static void find_experts(struct model *m, const struct sample *in,
-			 const struct arch *arch, struct evidence *e)
+static void find_tokens(const struct model *m, const struct arch *arch,
+			struct evidence *e)
 {
-	const struct sample_window *w = &m->window;
 	double load = e->load.tokens * (m->have_window ? m->tokens_scale : 1);
-	double measured = window_tokens(w, arch);
+	double measured = window_tokens(&m->window, arch);
 
-	e->expert_s = NAN;
-	e->attention = NAN;
 	if (e->classify && measured > 0)
 		e->tokens = value_make(measured, SOURCE_MEASURED);
 	else if (load > 0)
 		e->tokens = value_make(load, e->load.source);
 	else if (e->fresh && measured > 0)
 		e->tokens = value_make(measured, SOURCE_MEASURED);
+}
+
+static void find_experts(struct model *m, const struct sample *in,
+			 const struct arch *arch, struct evidence *e)
+{
+	const struct sample_window *w = &m->window;
+
+	e->expert_s = NAN;
+	e->attention = NAN;
 	if (e->classify && w->steps[0] > 0 && w->step_ns[0] > 0) {
 		e->attention = w->group_ns[GROUP_OF_ATTENTION] / w->step_ns[0];
 		e->expert_s = w->group_ns[GROUP_OF_EXPERTS] / w->steps[0] / 1e9;
@@ -415,7 +440,8 @@ static bool is_idle(const struct sample *in, const struct load *l)
 }
 
 void evidence_find(struct model *m, const struct sample *in,
-		   const struct arch *arch, struct evidence *e)
+		   const struct arch *arch,
+		   const struct snapshot_target *layout, struct evidence *e)
 {
 	struct load before = m->window_load;
 
@@ -433,6 +459,9 @@ void evidence_find(struct model *m, const struct sample *in,
 	find_prefill(m, in, e);
 	find_steadiness(m, in, e);
 	find_kv(in, arch, e);
+	find_layout(in, layout, e);
+	find_tokens(m, arch, e);
+	learn_counted(m, in, e);
 	find_experts(m, in, arch, e);
 	find_requests(m, arch, e);
 }

@@ -118,25 +118,9 @@ static void blend_prompts(const struct model *m, const struct evidence *e,
 	settle(&f->shares);
 }
 
-/* One copy of what all experts share, unless expert parallelism says otherwise:
- * then tp GPUs have one each. */
-static void find_layout(const struct sample *in,
-			const struct snapshot_target *t, struct figures *f)
-{
-	double n = fmax(in->gpus, 1);
-
-	f->tp = n;
-	f->ep = 1;
-	if (t->ep > 1 && fmod(n, t->ep) == 0)
-		f->ep = t->ep;
-	if (f->ep > 1 && t->tp >= 1 && fmod(n, t->tp) == 0)
-		f->tp = t->tp;
-}
-
 void figures_find(struct model *m, const struct sample *in,
 		  const struct evidence *e, const struct arch *arch,
-		  const struct gpu *gpu, const struct snapshot_target *layout,
-		  struct figures *f)
+		  const struct gpu *gpu, struct figures *f)
 {
 	*f = (struct figures){ .source = SOURCE_INFERRED,
 			       .uniform = !(m->traffic.batch > 0),
@@ -144,14 +128,13 @@ void figures_find(struct model *m, const struct sample *in,
 			       .effective = NAN,
 			       .popularity = NAN,
 			       .fixed = NAN };
-	find_layout(in, layout, f);
 	find_machine(m, in, arch, gpu, f);
 	if (!arch || !arch_is_moe(arch) || !e->have_active ||
 	    !(arch->expert_bytes > 0))
 		return;
 	economics_cost(arch, e->tokens.v, e->active,
 		       e->kv_bytes > 0 ? e->kv_bytes : 0, &f->cost);
-	f->cost.dense_bytes *= fmax(in->gpus, 1) / f->tp;
+	f->cost.dense_bytes *= fmax(in->gpus, 1) / e->tp;
 	f->have_cost = true;
 	f->source = source_weaker(f->source, e->active_source);
 	f->step_s = e->step_s.state == VALUE_OK ? e->step_s.v : 0;
@@ -327,6 +310,10 @@ static void put_bandwidth(const struct sample *in, const struct evidence *e,
 		f->cost.routed_bytes + f->cost.dense_bytes + f->cost.kv_bytes;
 	bool split = isfinite(in->dram_write);
 	double dram = in->dram_read + (split ? in->dram_write : 0);
+	/* the engine counts the tokens behind the KV bytes */
+	enum value_source source =
+		f->cost.kv_bytes > 0 ? source_weaker(f->source, SOURCE_SCRAPED)
+				     : f->source;
 
 	if (in->have_dram) {
 		const enum value_source s = SOURCE_MEASURED;
@@ -342,13 +329,14 @@ static void put_bandwidth(const struct sample *in, const struct evidence *e,
 	/* over a step of the roofline it would be what the roofline assumes */
 	if (f->have_cost && e->step_s.state == VALUE_OK)
 		put(out, METRIC_USEFUL_MBU,
-		    aged(value_ratio(needed, f->step_s * f->machine.bw,
-				     f->source),
+		    aged(value_ratio(needed, f->step_s * f->machine.bw, source),
 			 e->idle));
+	/* of U by the same counters it would be 1 */
 	if (f->have_cost && in->have_dram && value_known(e->forward_per_s) &&
+	    e->active_source != SOURCE_INFERRED &&
 	    e->prefill_now < PREFILL_NEGLIGIBLE)
 		put(out, METRIC_READ_AMPLIFICATION,
-		    value_ratio(dram, needed * e->forward_per_s.v, f->source));
+		    value_ratio(dram, needed * e->forward_per_s.v, source));
 	if (arch && value_known(tokens))
 		put(out, METRIC_MFU,
 		    value_ratio(tokens.v * arch_flops_per_token(arch),

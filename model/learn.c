@@ -20,6 +20,9 @@
 #define PREFILL_NEGLIGIBLE 0.1
 /* U from counters may miss its bounds by this much: other reads, L2. */
 #define INFERRED_SLACK 0.15
+/* Standard error of the bytes that counters give to a step: nine of ten within
+ * the slack. */
+#define COUNTED_ERROR (INFERRED_SLACK / 1.645)
 #define SINGLE_RATIO_FLOOR 0.5
 #define SINGLE_RATIO_EXIT 0.1
 
@@ -204,30 +207,63 @@ void learn_traffic_known(const struct model *m, const struct arch *arch,
 
 /* ---- counters ------------------------------------------------------------ */
 
+void learn_counted(struct model *m, const struct sample *in,
+		   const struct evidence *e)
+{
+	double keep = exp(-in->interval_s / COUNTED_TAU_S), steps;
+	struct counted *c = &m->counted;
+
+	if (!(m->steady_s >= STEADY_S))
+		*c = (struct counted){ 0 };
+	if (!(m->steady_s >= STEADY_S) || !in->have_dram ||
+	    !(in->dram_read >= 0) || !value_known(e->forward_per_s) ||
+	    !value_known(e->tokens) || !(e->kv_bytes >= 0) ||
+	    e->prefill_now >= PREFILL_NEGLIGIBLE)
+		return;
+	steps = e->forward_per_s.v * in->interval_s;
+	c->steps = keep * c->steps + steps;
+	c->tokens = keep * c->tokens + e->tokens.v * steps;
+	c->read_bytes = keep * c->read_bytes + in->dram_read * in->interval_s;
+	c->kv_bytes = keep * c->kv_bytes + e->kv_bytes * steps;
+}
+
+/* U by the bytes of a step without its KV reads; 0 when it cannot be. */
+static double active_of_bytes(const struct arch *arch, double dense,
+			      double bytes, double b)
+{
+	double most = valley_active(arch->experts, arch->top_k, b);
+	double u = (bytes - dense) / (arch->moe_layers * arch->expert_bytes);
+
+	if (!(u > (1 - INFERRED_SLACK) * arch->top_k) ||
+	    u > (1 + INFERRED_SLACK) * most)
+		return 0;
+	return fmin(fmax(u, arch->top_k), most);
+}
+
 bool learn_from_dram(struct model *m, const struct sample *in,
 		     const struct arch *arch, struct evidence *e)
 {
-	double b = e->tokens.v, most, u;
+	const struct counted *c = &m->counted;
+	double dense = arch->dense_bytes * fmax(in->gpus, 1) / e->tp;
+	double layers = arch->moe_layers * arch->expert_bytes;
+	double b = c->steps > 0 ? c->tokens / c->steps : 0, now;
 	struct traffic_sample s = { .experts = arch->experts,
 				    .top_k = arch->top_k,
 				    .batch = b };
 	struct traffic seen;
 
 	if (!in->have_dram || !(e->forward_per_s.v > 0) ||
-	    !value_known(e->forward_per_s) || !(arch->expert_bytes > 0) ||
-	    !(arch->moe_layers > 0) || !(e->kv_bytes >= 0) ||
-	    !(m->steady_s >= STEADY_S) ||
-	    e->prefill_now >= PREFILL_NEGLIGIBLE || !(b >= 1))
+	    !value_known(e->forward_per_s) || !(layers > 0) ||
+	    !(e->kv_bytes >= 0) || e->prefill_now >= PREFILL_NEGLIGIBLE ||
+	    !(b >= 1))
 		return false;
-	u = (in->dram_read / e->forward_per_s.v - arch->dense_bytes -
-	     e->kv_bytes) /
-	    (arch->moe_layers * arch->expert_bytes);
-	most = fmin(valley_active(arch->experts, arch->top_k, b),
-		    arch->experts);
-	if (!(u > (1 - INFERRED_SLACK) * arch->top_k) ||
-	    u > (1 + INFERRED_SLACK) * most)
+	now = in->dram_read / e->forward_per_s.v - e->kv_bytes;
+	s.active = active_of_bytes(arch, dense,
+				   (c->read_bytes - c->kv_bytes) / c->steps, b);
+	if (!(s.active > 0) ||
+	    !(active_of_bytes(arch, dense, now, e->tokens.v) > 0))
 		return false;
-	s.active = fmin(fmax(u, arch->top_k), most);
+	s.active_error = COUNTED_ERROR * c->read_bytes / c->steps / layers;
 	if (!traffic_learn(&seen, &s))
 		return false;
 	if (b >= TOKENS_MIN && s.active <= COVERAGE_MAX * arch->experts) {
@@ -235,8 +271,8 @@ bool learn_from_dram(struct model *m, const struct sample *in,
 		m->traffic_inferred = true;
 		find_edges(m);
 	}
-	e->active = s.active;
-	e->single = traffic_single(&seen, b);
+	e->active = traffic_active(&seen, e->tokens.v);
+	e->single = traffic_single(&seen, e->tokens.v);
 	e->active_source = SOURCE_INFERRED;
 	e->have_active = true;
 	return true;

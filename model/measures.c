@@ -209,7 +209,7 @@ void measures_fill(const struct model *m, const struct evidence *e,
 	    false);
 	put(out, METRIC_KV_BYTES, e->kv_bytes, SOURCE_SCRAPED, e->idle);
 	put(out, METRIC_TOKENS_PER_REQUEST, e->tokens_per_request,
-	    SOURCE_INFERRED, e->idle);
+	    e->load.running >= 1 ? SOURCE_SCRAPED : SOURCE_INFERRED, e->idle);
 	put_calibration(e, f, out);
 	if (!arch || !arch_is_moe(arch))
 		return;

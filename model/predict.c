@@ -40,8 +40,8 @@ void predict_base(const struct model *m, const struct sample *in,
 	w->gpu_bw = (f->machine.bw > 0 ? f->machine.bw : f->calibration.bw) /
 		    w->gpus;
 	w->gpu_flops = gpu ? gpu_flops(gpu, arch->compute) : 0;
-	w->tp = f->tp;
-	w->ep = f->ep;
+	w->tp = e->tp;
+	w->ep = e->ep;
 	w->batch = e->tokens.v;
 	w->step_s = step_now(f);
 	w->kv_bytes = e->kv_bytes > 0 ? e->kv_bytes : 0;

@@ -149,8 +149,8 @@ void model_update(struct model *m, const struct sample *given,
 		 arch && gpu
 			 ? compute_type_name(gpu_compute(gpu, arch->compute))
 			 : "");
-	evidence_find(m, &in, arch, &e);
-	figures_find(m, &in, &e, arch, gpu, &out->target, &f);
+	evidence_find(m, &in, arch, &out->target, &e);
+	figures_find(m, &in, &e, arch, gpu, &f);
 	measures_find(m, &in, &e, arch, &f);
 	predict_base(m, &in, &e, arch, gpu, &f, out);
 	figures_metrics(m, &in, &e, arch, &f, out);

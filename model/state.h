@@ -26,6 +26,7 @@ _Static_assert(OCTAVES *POINTS_PER_OCTAVE <= CALIBRATE_POINTS_MAX,
 	       "all points are taken");
 #define WINDOW_STALE_S 60.0 /* older windows are shown as stale */
 #define SCRAPE_STALE_S 15.0 /* so are the engine's own figures */
+#define COUNTED_TAU_S 10.0
 /* More tokens than requests by this much: a request has several in a step. */
 #define SPECULATION_MIN 1.25
 
@@ -55,6 +56,13 @@ struct valley_edges {
 	double exit, exit_low, exit_high; /* s1 = 0.1 */
 };
 
+/* What DRAM counters saw while the load stayed what it is: sums that fade with
+ * a time constant of COUNTED_TAU_S. */
+struct counted {
+	double steps, tokens;        /* B summed over the steps */
+	double read_bytes, kv_bytes; /* all; what of them is cache */
+};
+
 struct model {
 	struct model_settings settings;
 	bool started;
@@ -82,6 +90,7 @@ struct model {
 	unsigned long n_points[OCTAVES];
 	double steady_s; /* since the load last changed */
 	struct load steady_load;
+	struct counted counted; /* since then */
 
 	/* the table of what-ifs, and what it was made from */
 	unsigned n_what_if;
@@ -123,7 +132,9 @@ struct evidence {
 	double single_request;
 	double tokens_per_request; /* 1, or more with speculation; NAN */
 	double kv_bytes;           /* of a step, by the engine's word; NAN */
-	double kv_capacity_bytes;  /* room for them; NAN */
+	double kv_capacity_bytes;  /* of one that reads all there is room for;
+				   * NAN */
+	double tp, ep;             /* both divide the GPUs; tp share one copy */
 };
 
 /* learn.c: what a window says beyond itself. */
@@ -135,6 +146,9 @@ void learn_whole_layers(struct sample_window *w, double gpus,
 /* tokens: B of m->window, which has just been taken. */
 void learn_traffic(struct model *m, const struct sample *in,
 		   const struct arch *arch, double tokens);
+/* Takes in what DRAM counters saw, or forgets it where the load has changed. */
+void learn_counted(struct model *m, const struct sample *in,
+		   const struct evidence *e);
 /* U from the bytes that DRAM counters saw; false when they do not tell. */
 bool learn_from_dram(struct model *m, const struct sample *in,
 		     const struct arch *arch, struct evidence *e);
@@ -144,8 +158,10 @@ void learn_traffic_known(const struct model *m, const struct arch *arch,
 /* Standard error of s1 by the steps of a window; NAN. */
 double learn_single_error(const struct sample_window *w);
 
+/* layout: tp and ep of the target, 0 unknown. */
 void evidence_find(struct model *m, const struct sample *in,
-		   const struct arch *arch, struct evidence *e);
+		   const struct arch *arch,
+		   const struct snapshot_target *layout, struct evidence *e);
 
 /* The figures of one update, shared by metrics, findings and verdict. */
 struct figures {
@@ -161,7 +177,6 @@ struct figures {
 	bool have_kv; /* kv is known, by the engine or by bound */
 	enum value_source kv_source;
 	struct calibration calibration;
-	double tp, ep;          /* both divide the GPUs; tp share one copy */
 	double step_s;          /* T behind the shares */
 	double exit_tokens;     /* B where s1 falls to 0.1; 0 unknown */
 	double exit_cost_ratio; /* cost per token there, over now; 0 unknown */
@@ -171,11 +186,9 @@ struct figures {
 	double fixed;           /* t0 / T; NAN unknown */
 };
 
-/* layout: tp and ep of the target, 0 unknown. */
 void figures_find(struct model *m, const struct sample *in,
 		  const struct evidence *e, const struct arch *arch,
-		  const struct gpu *gpu, const struct snapshot_target *layout,
-		  struct figures *f);
+		  const struct gpu *gpu, struct figures *f);
 void figures_metrics(const struct model *m, const struct sample *in,
 		     const struct evidence *e, const struct arch *arch,
 		     const struct figures *f, struct snapshot *out);

@@ -406,6 +406,20 @@ static double crossing_off(const struct traffic *t, double tokens, double was,
 	return fabs(log(crossing(&other, share) / at));
 }
 
+/* The same, when U(B) is off by its error times z. */
+static double crossing_off_anchor(const struct traffic *t, double z,
+				  double share, double at)
+{
+	double most = valley_active(t->experts, t->top_k, t->batch);
+	double u = t->active + z * t->active_error;
+	struct traffic other = *t;
+
+	other.active = fmax(fmin(u, most), t->top_k);
+	other.unanchored = other.active;
+	other.skew = valley_skew(t->experts, t->top_k, t->batch, other.active);
+	return fabs(log(crossing(&other, share) / at));
+}
+
 /* Half of the interval around a crossing, in ln b. */
 static double crossing_error(const struct traffic *t, double share, double at)
 {
@@ -414,7 +428,11 @@ static double crossing_error(const struct traffic *t, double share, double at)
 
 	if (t->basis == TRAFFIC_SKEW) {
 		rest = EXIT_PER_STRONG_SKEW * fmin(STRONG_SKEW / t->skew, 1);
-		return (EXIT_PER_DOUBLING + rest) * doublings;
+		rest = (EXIT_PER_DOUBLING + rest) * doublings;
+		if (!(t->active_error > 0))
+			return rest;
+		return hypot(rest, fmax(crossing_off_anchor(t, Z, share, at),
+					crossing_off_anchor(t, -Z, share, at)));
 	}
 	prior.basis = TRAFFIC_SKEW;
 	prior.unanchored = t->active;

@@ -58,7 +58,7 @@ static void test_kv_by_the_engines_count(void **state)
 	   SOURCE_SCRAPED);
 	is(METRIC_USEFUL_MBU,
 	   (48 * 64 * 9437184.0 + 2.44e9 + kv) / (0.010 * 4.8e12), VALUE_OK,
-	   SOURCE_INFERRED);
+	   SOURCE_SCRAPED);
 	assert_null(strstr(f->snap.verdict[1], "not known"));
 }
 
@@ -71,6 +71,42 @@ static void test_kv_is_at_most_the_time_of_attention(void **state)
 	give_kv(16e4, 1e6);
 	update();
 	is(METRIC_KV_SHARE, 0.1, VALUE_OK, SOURCE_SCRAPED);
+}
+
+static void update_of(const struct arch *a)
+{
+	model_update(f->model, &f->in, a, gpu_find("H200"), &f->snap);
+	f->window.windows = 0;
+	f->in.time += f->in.interval_s;
+	f->in.now_ns += f->in.interval_s * 1e9;
+}
+
+/* 16 requests of 1000 tokens: a cache in 8 bits is half as much to read, one
+ * layer in two looks back 128 tokens only, sparse attention reads 512. */
+static void test_kv_as_it_is_stored_and_read(void **state)
+{
+	struct arch eight = arch, sliding = arch, sparse = arch;
+
+	(void)state;
+	eight.kv_element_bytes = 1;
+	sliding.kv_window_bytes_per_token = 98304;
+	sliding.kv_window_tokens = 128;
+	sparse.kv_top_tokens = 512;
+	sparse.kv_index_bytes_per_token = 132;
+	load(16, 100);
+	give_window(16, 64, 32);
+	give_kv(16000, 40000);
+	update_of(&eight);
+	is(METRIC_KV_BYTES, 16 * 1000 * 98304.0 / 2, VALUE_OK, SOURCE_SCRAPED);
+	/* room for 40 requests like these, whatever a step reads of them */
+	assert_int_equal(row(WHAT_IF_BATCH, 32)->limit, WHATIF_WITHIN);
+	assert_int_equal(row(WHAT_IF_BATCH, 64)->limit, WHATIF_MEMORY);
+	update_of(&sliding);
+	is(METRIC_KV_BYTES, 16 * (1000 + 128) * 98304.0, VALUE_OK,
+	   SOURCE_SCRAPED);
+	update_of(&sparse);
+	is(METRIC_KV_BYTES, 16 * (512 * 98304.0 + 1000 * 132), VALUE_OK,
+	   SOURCE_SCRAPED);
 }
 
 static void test_kv_of_an_old_scrape_is_unknown(void **state)
@@ -114,12 +150,84 @@ static void test_active_experts_from_counters(void **state)
 	for (unsigned i = 0; i < 5; i++)
 		update();
 	is(METRIC_ACTIVE_EXPERTS, u, VALUE_OK, SOURCE_INFERRED);
+	unknown(METRIC_READ_AMPLIFICATION); /* it would be 1 by itself */
 	assert_true(value_known(metric(METRIC_SINGLE_ROW)));
 	assert_int_equal(metric(METRIC_SINGLE_ROW).source, SOURCE_INFERRED);
 	assert_int_equal(f->snap.regime_source, SOURCE_INFERRED);
 	/* a batch that was not seen goes by what the counters showed */
 	assert_true(value_known(metric(METRIC_TRAFFIC_EXIT)));
 	assert_true(metric(METRIC_TRAFFIC_EXIT).v > 80);
+}
+
+/* What differs from second to second is taken together: bytes over steps. */
+static void test_counters_are_summed_while_the_load_is_steady(void **state)
+{
+	double kv = 16000 * 98304.0, u, bytes = 0, weight = 0;
+
+	(void)state;
+	load(16, 100);
+	give_kv(16000, 1e6);
+	f->in.have_dram = true;
+	f->in.dram_write = 0;
+	f->in.tensor_active = NAN;
+	for (unsigned i = 1; i <= 12; i++) {
+		u = i % 2 ? 54 : 66;
+		f->in.dram_read = 100 * (48 * u * 9437184.0 + 2.44e9 + kv);
+		update();
+		if (i < 3) /* the load may just have changed */
+			continue;
+		bytes = exp(-0.1) * bytes + u;
+		weight = exp(-0.1) * weight + 1;
+	}
+	is(METRIC_ACTIVE_EXPERTS, bytes / weight, VALUE_OK, SOURCE_INFERRED);
+	assert_true(fabs(metric(METRIC_ACTIVE_EXPERTS).v - 60) < 1.5);
+}
+
+/* The counters are right to 15 % of all bytes; U and the exit no better. */
+static void test_counters_have_an_error(void **state)
+{
+	double low, high, at, off, all;
+	const struct traffic *t;
+
+	(void)state;
+	load(16, 100);
+	give_kv(16000, 1e6);
+	f->in.have_dram = true;
+	all = 48 * 60 * 9437184.0 + 2.44e9 + 16000 * 98304.0;
+	f->in.dram_read = 100 * all;
+	f->in.dram_write = 0;
+	f->in.tensor_active = NAN;
+	for (unsigned i = 0; i < 5; i++)
+		update();
+	t = &f->snap.what_if_base.traffic;
+	traffic_bounds(t, 16, &low, &high);
+	off = 0.15 * all / (48 * 9437184.0);
+	near(low, 60 - off, 1e-6);
+	near(high, 60 + off, 1e-6);
+	at = metric(METRIC_TRAFFIC_EXIT).v;
+	low = metric(METRIC_TRAFFIC_EXIT_LOW).v;
+	high = metric(METRIC_TRAFFIC_EXIT_HIGH).v;
+	assert_true(low < 0.7 * at && 1.4 * at < high);
+}
+
+/* Eight GPUs, each with its own copy of the dense weights, read all of them. */
+static void test_counters_see_every_copy_of_the_dense_weights(void **state)
+{
+	double kv = 16000 * 98304.0, u = 60;
+
+	(void)state;
+	load(16, 100);
+	give_kv(16000, 1e6);
+	f->in.gpus = 8;
+	f->snap.target.tp = 1;
+	f->snap.target.ep = 8;
+	f->in.have_dram = true;
+	f->in.dram_read = 100 * (48 * u * 9437184.0 + 8 * 2.44e9 + kv);
+	f->in.dram_write = 0;
+	f->in.tensor_active = NAN;
+	for (unsigned i = 0; i < 5; i++)
+		update();
+	is(METRIC_ACTIVE_EXPERTS, u, VALUE_OK, SOURCE_INFERRED);
 }
 
 static void test_counters_that_cannot_be_right(void **state)
@@ -272,7 +380,7 @@ static void test_speculation_is_per_request(void **state)
 	f->in.d_generated_tokens = 100 * 16 * 2.5; /* 2.5 of 4 are kept */
 	update();
 	each = metric(METRIC_EXPERT_SHARE).v;
-	is(METRIC_TOKENS_PER_REQUEST, 4, VALUE_OK, SOURCE_INFERRED);
+	is(METRIC_TOKENS_PER_REQUEST, 4, VALUE_OK, SOURCE_SCRAPED);
 	is(METRIC_SINGLE_ROW, 0.2, VALUE_OK, SOURCE_MEASURED);
 	assert_true(each > plain * 1.02 && each < plain * 4);
 	is(METRIC_TOKENS, 4000, VALUE_OK, SOURCE_SCRAPED);
@@ -445,9 +553,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_kv_by_the_engines_count),
 		T(test_kv_is_at_most_the_time_of_attention),
+		T(test_kv_as_it_is_stored_and_read),
 		T(test_kv_of_an_old_scrape_is_unknown),
 		T(test_long_contexts_are_kv_bound),
 		T(test_active_experts_from_counters),
+		T(test_counters_are_summed_while_the_load_is_steady),
+		T(test_counters_have_an_error),
+		T(test_counters_see_every_copy_of_the_dense_weights),
 		T(test_counters_that_cannot_be_right),
 		T(test_rows_go_before_counters),
 		T(test_a_fused_shared_expert_is_not_routed),
