@@ -130,7 +130,7 @@ static void reset(void)
 	agent.budget.old.time_ns = agent.budget.recent.time_ns = agent.begin_ns;
 	memset(agent.exec, 0, sizeof(agent.exec));
 	agent.window_ns = agent.eager_anchors = agent.eager_rows = 0;
-	agent.cupti_dropped = 0;
+	agent.cupti_dropped = agent.late_records = 0;
 	agent.cupti_lives = 0;
 	agent.spoilt = 0;
 	agent.paused = false;

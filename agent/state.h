@@ -48,6 +48,7 @@ struct window {
 	/* Counters when it opened. */
 	uint64_t kernels_before, dropped_before, stamps_before;
 	struct plan_totals totals;
+	bool reported; /* the last one that closed */
 };
 
 struct eager;  /* agent/activity.c */
@@ -113,6 +114,7 @@ struct agent {
 	uint64_t eager_anchors, eager_rows; /* not yet a whole step */
 	bool graphs_used;
 	uint64_t cupti_dropped;
+	uint64_t late_records;  /* came after their window was reported */
 	uint64_t cupti_kernels; /* kernel records of this CUPTI life */
 	uint32_t cupti_lives;   /* in this life of the agent */
 	uint32_t spoilt; /* windows in a row with hardly a time in order */

@@ -61,10 +61,10 @@ void window_count(void)
 
 	agent.tick.kernel_records = agent.decode->kernels;
 	agent.tick.bad_stamps = agent.decode->bad_stamps;
-	agent.tick.records_dropped = agent.decode->bad_stamps +
-				     agent.decode->no_room +
-				     agent.cupti_dropped + bytes / record +
-				     atomic_load(&agent.buffers.refused);
+	agent.tick.records_dropped =
+		agent.decode->bad_stamps + agent.decode->no_room +
+		agent.cupti_dropped + agent.late_records + bytes / record +
+		atomic_load(&agent.buffers.refused);
 }
 
 /* ---- open and close -------------------------------------------------------- */
@@ -167,6 +167,28 @@ static uint64_t flush(bool forced)
 	return agent.decode->kernels - before;
 }
 
+/*
+ * What comes between two windows: of a kernel that outlasted the wait at the end
+ * of its window, and beside other clients the whole buffer that it is in.  Of an
+ * aborted window nothing is missed.
+ */
+static void take_late(void)
+{
+	struct window *w = &agent.window;
+	uint64_t late = reduce_events(agent.reduce);
+
+	flush(false);
+	late = reduce_events(agent.reduce) - late;
+	if (!late || !w->reported)
+		return;
+	agent.late_records += late;
+	window_count();
+	publish_text(TEXT_WARNING,
+		     "window %u: %" PRIu64 " kernel records came after its "
+		     "end; it does without them",
+		     w->number, late);
+}
+
 void window_open(uint64_t now_ns, bool rows)
 {
 	struct window *w = &agent.window;
@@ -176,8 +198,7 @@ void window_open(uint64_t now_ns, bool rows)
 		life_fail(REASON_RESOURCES, err);
 		return;
 	}
-	/* What an aborted window has left behind. */
-	flush(false);
+	take_late();
 	reduce_begin(agent.reduce);
 	decode_begin(agent.decode);
 	rows_begin(agent.rows);
@@ -188,6 +209,7 @@ void window_open(uint64_t now_ns, bool rows)
 	}
 	w->sampling = start_sampler(rows);
 	w->stage = WINDOW_OPEN;
+	w->reported = false;
 	life_move(LIFE_OPEN);
 	w->number++;
 	w->start_ns = agent_now_ns();
@@ -321,6 +343,7 @@ static void finish(void)
 	struct window *w = &agent.window;
 
 	w->stage = WINDOW_CLOSED;
+	w->reported = true;
 	report();
 	settle_costs();
 	if (w->sampling && atomic_load(&agent.sampler.dead))

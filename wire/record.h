@@ -105,7 +105,7 @@ struct rec_tick {
 	__u64 callback_ns;   /* spent in them, sampled and scaled */
 	__u64 agent_cpu_ns;  /* CPU time of the agent's threads */
 	__u64 kernel_records;
-	__u64 records_dropped; /* CUPTI's count, discard buffer, bad stamps */
+	__u64 records_dropped; /* by CUPTI, for want of room, bad, or late */
 	__u32 windows;
 	__u32 overhead_ppm; /* of step time; 0xffffffff unknown */
 	__u64 bad_stamps; /* zero or inverted timestamps, in records_dropped */

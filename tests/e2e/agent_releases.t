@@ -240,6 +240,28 @@ def check_silent():
           f"{name}: gives no number")
 
 
+def check_late():
+    """Prompts so long that their kernels are still queued when a window has
+    waited long enough for them."""
+    play("13.4")
+    name = "records that come after their window"
+    with LIFE.Server("--model", f"{L.MODELS}/qwen3-235b.json", "--gpu", "A100",
+                     "--users", "32", "--prompt-tokens", "30000",
+                     "--max-num-batched-tokens", "65536",
+                     "--output-tokens", "20", "--eager") as server:
+        ring = R.attach(server.pid)
+        records = R.collect(ring, lambda r: any(
+            x.type == R.TEXT and "came after its end" in x.text
+            for x in r) and r[-1].type == R.TICK, 30)
+    late = sum(int(r.text.split()[2]) for r in records
+               if r.type == R.TEXT and "came after its end" in r.text)
+    dropped = max((r.records_dropped for r in records if r.type == R.TICK),
+                  default=0)
+    check(late > 0, f"{name}: are said",
+          [r.text for r in records if r.type == R.TEXT])
+    check(dropped >= late, f"{name}: are counted", (dropped, late))
+
+
 def check_real():
     play("13.0")
     paths = [p for folder in ("abi/*/lib", "cupti/lib")
@@ -267,6 +289,7 @@ def main():
     check_older_client()
     check_lives()
     check_silent()
+    check_late()
     check_real()
     T.tap.end()
 
