@@ -36,11 +36,15 @@ static void explain_error(const struct agents_without *r, struct words *w)
 	switch (r->error) {
 	case -EBUSY:
 		set_words(w, "another moetop reads the agent",
-			  "look at its screen or its --listen port, or end it");
-		if (r->reader)
-			snprintf(w->what, sizeof(w->what),
-				 "another moetop (pid %d) reads the agent",
-				 (int)r->reader);
+			  "look at the other moetop's screen, or end it");
+		if (!r->reader)
+			break;
+		snprintf(w->what, sizeof(w->what),
+			 "another moetop (pid %d) reads the agent",
+			 (int)r->reader);
+		snprintf(w->fix, sizeof(w->fix),
+			 "look at the screen of moetop pid %d, or end it",
+			 (int)r->reader);
 		break;
 	case -EPROTONOSUPPORT:
 	case -EPROTO:
@@ -113,10 +117,12 @@ static void explain_nothing(const struct source *s, struct words *w)
 			  "-- CMD");
 	else if (!t->n_ranks)
 		set_words(w, "no process of the server uses CUDA yet",
-			  "wait until it has started, or give another pid");
+			  "if CUDA is still to start: wait; else give another "
+			  "pid");
 	else
 		set_words(w, "no process of the server has a GPU open yet",
-			  "wait until it has started, or give another pid");
+			  "if a GPU is still to be opened: wait; else give "
+			  "another pid");
 }
 
 static void explain(const struct source *s, struct words *w)
@@ -248,7 +254,8 @@ static void describe_rows(const struct source *s, struct snapshot *out,
 	else if (late)
 		source_tier(out, TIER_T3, TIER_MISSING,
 			    "the agent came after the graphs were captured",
-			    "start the server with: moetop run -- CMD");
+			    "for rows per expert start it with: moetop run "
+			    "-- CMD");
 	else
 		source_tier(out, TIER_T3, TIER_MISSING, "no rows sampled yet",
 			    "");

@@ -237,13 +237,14 @@ static const struct option *find_letter(char letter)
 static int check_command(const struct settings *s, const struct option *o,
 			 char *why, size_t bytes)
 {
-	const char *name = command_name(s->command);
+	const char *name = command_name(s->command), *gap = *name ? " " : "";
 
 	if (o->commands & (1u << s->command))
 		return 0;
-	return refuse(why, bytes,
-		      "--%s: not an option of `moetop%s%s`; see moetop help %s",
-		      o->name, *name ? " " : "", name, name);
+	return refuse(
+		why, bytes,
+		"--%s: not an option of `moetop%s%s`; see moetop help%s%s",
+		o->name, gap, name, gap, name);
 }
 
 /* One option at argv[*i]; moves *i over its value. */
@@ -435,6 +436,8 @@ static int find_command(const char *word, enum command *out)
 
 static int check_rest(struct settings *s, char *why, size_t bytes)
 {
+	const char *name = command_name(s->command);
+
 	switch (s->command) {
 	case COMMAND_RUN:
 		if (!s->n_rest)
@@ -462,8 +465,8 @@ static int check_rest(struct settings *s, char *why, size_t bytes)
 		if (s->n_rest)
 			return refuse(why, bytes,
 				      "%.40s: not understood here; see moetop "
-				      "help %s",
-				      s->rest[0], command_name(s->command));
+				      "help%s%s",
+				      s->rest[0], *name ? " " : "", name);
 		return 0;
 	}
 }

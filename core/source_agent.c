@@ -165,12 +165,11 @@ static void report(struct source *s, pid_t pid, const struct attach_status *a,
 
 	s->reported_ns = now_ns;
 	if (r->refusal == INJECT_OK)
-		snprintf(
-			s->report, sizeof(s->report),
-			"pid %d has the agent: thread %d in call %d, %u stops, "
-			"paused %.2f ms, loaded in %.0f ms",
-			(int)pid, (int)r->thread, r->call, r->stops,
-			(double)r->pause_ns / 1e6, (double)r->load_ns / 1e6);
+		snprintf(s->report, sizeof(s->report),
+			 "agent loaded into pid %d: thread %d paused %.2f ms, "
+			 "%u stops in call %d; load %.0f ms",
+			 (int)pid, (int)r->thread, (double)r->pause_ns / 1e6,
+			 r->stops, r->call, (double)r->load_ns / 1e6);
 	else
 		snprintf(s->report, sizeof(s->report),
 			 "pid %d gets no agent: %.110s", (int)pid, r->why);
