@@ -92,7 +92,7 @@ void life_fail(enum agent_reason reason, int32_t detail)
 		return;
 	agent.reason = reason;
 	agent.detail = detail;
-	publish_text(TEXT_ERROR, "agent disabled: %s (%d)", reason_text(reason),
+	publish_text(TEXT_ERROR, "disabled: %s (%d)", reason_text(reason),
 		     detail);
 	life_move(LIFE_FAIL);
 }
@@ -104,7 +104,7 @@ void life_yield(int32_t detail)
 	agent.reason = REASON_OTHER_CLIENT;
 	agent.detail = detail;
 	publish_text(TEXT_WARNING,
-		     "agent yields: another profiler owns CUPTI (%d); it tries "
+		     "yields: another profiler owns CUPTI (%d); it tries "
 		     "again while it is watched",
 		     detail);
 	life_move(LIFE_YIELD);

@@ -130,6 +130,7 @@ static void reset(void)
 	agent.budget.old.time_ns = agent.budget.recent.time_ns = agent.begin_ns;
 	memset(agent.exec, 0, sizeof(agent.exec));
 	agent.window_ns = agent.eager_anchors = agent.eager_rows = 0;
+	agent.windows_before = agent.window.number;
 	agent.cupti_dropped = agent.late_records = 0;
 	agent.cupti_lives = 0;
 	agent.spoilt = 0;
@@ -139,6 +140,7 @@ static void reset(void)
 	agent.met = NULL;
 	atomic_store(&agent.context, NULL);
 	atomic_store(&agent.launches, 0);
+	atomic_store(&agent.captured, 0);
 	atomic_store(&agent.callback_ns, 0);
 	publish_reset();
 }

@@ -67,7 +67,8 @@ static void account(uint64_t now_ns)
 	agent.tick.overhead_ppm =
 		budget_overhead_ppm(&agent.budget, &now, agent.cpus);
 	if (agent.tick.overhead_ppm != BUDGET_UNKNOWN &&
-	    agent.tick.overhead_ppm > 4 * budget && agent.window.number > 1)
+	    agent.tick.overhead_ppm > 4 * budget &&
+	    agent.window.number - agent.windows_before > 1)
 		life_fail(REASON_BUDGET, (int32_t)agent.tick.overhead_ppm);
 }
 

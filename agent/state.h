@@ -80,7 +80,7 @@ struct agent {
 	struct graph_map *map;
 	struct launch_log *log;
 	struct buffers buffers;
-	_Atomic uint64_t launches, callback_ns;
+	_Atomic uint64_t launches, captured, callback_ns;
 
 	/* The agent thread's. */
 	enum agent_state state;
@@ -101,6 +101,7 @@ struct agent {
 	struct budget budget;
 	uint64_t window_ns; /* all windows so far */
 	struct window window;
+	uint32_t windows_before; /* the number of windows in earlier lives */
 	struct kernel_names *names;
 	struct reduce *reduce;
 	struct decode *decode;

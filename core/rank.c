@@ -28,7 +28,7 @@ static const char *const reasons[REASONS] = {
 	[REASON_CUPTI_ERROR] = "CUPTI answered with an error",
 	[REASON_FATAL] = "CUPTI reported a fatal error",
 	[REASON_RECORD_CAP] = "the kernel records of this process are used up",
-	[REASON_BUDGET] = "cost 4x its budget: attach again, or raise --budget",
+	[REASON_BUDGET] = "over 4x its --budget: start moetop anew",
 	[REASON_BAD_RECORDS] = "kernel records have an unknown layout",
 	[REASON_RESOURCES] = "no memory, threads or descriptors were left",
 };
