@@ -8,10 +8,12 @@
  * phase with them is compared with the two around it, so that what else the
  * machine does cancels out: median of the differences in CPU time per write,
  * with its 95 % bootstrap interval.  SOURCES are the letters of the data
- * sources to measure, one after the other on the same connections; all that
- * this kernel has by default.  Needs root.
+ * sources to measure, one after the other; all that this kernel has by default.
+ * Needs root.
  */
 #include "bpf/rungs.h"
+
+#include <bpf/libbpf.h>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -221,21 +223,38 @@ static bool load(struct bench *b, const struct rung *rung, uint16_t port)
 	return false;
 }
 
+/* On connections of its own, which it has seen from their first byte. */
 static void measure_rung(struct bench *b, const struct rung *rung,
-			 uint16_t port, unsigned seconds)
+			 unsigned seconds)
 {
-	if (!load(b, rung, port)) {
+	const struct request_counters *c;
+	struct sockaddr_in a;
+	int listener = listen_on(&a);
+	pid_t clients;
+
+	if (!load(b, rung, ntohs(a.sin_port))) {
 		printf("%s: not on this kernel, or not with these rights\n",
 		       rung->letter);
+		close(listener);
 		return;
 	}
+	fflush(stdout);
+	clients = fork();
+	if (!clients)
+		be_clients(&a, b->connections);
+	accept_all(b, listener);
 	measure(b, seconds);
-	if (b->bpf.shared->counters.desyncs > b->bpf.shared->counters.resyncs)
+	c = &b->bpf.shared->counters;
+	if (c->desyncs > c->resyncs)
 		puts("the framing was lost: the cost is not that of following");
-	if (!b->bpf.shared->counters.events[ENDPOINT_GENERATION])
+	if (!c->events[ENDPOINT_GENERATION])
 		puts("no event was counted: the cost is not that of following");
 	if (rung_missed(&b->bpf))
 		puts("calls were missed");
+	for (unsigned i = 0; i < b->connections; i++)
+		close(b->server[i]);
+	close(listener);
+	waitpid(clients, NULL, 0);
 	rung_close(&b->bpf);
 }
 
@@ -247,27 +266,18 @@ int main(int argc, char **argv)
 	};
 	unsigned seconds = argc > 3 ? (unsigned)atoi(argv[3]) : 12;
 	const char *letters = argc > 4 ? argv[4] : "KFPCS";
-	struct sockaddr_in a;
-	int listener = listen_on(&a);
-	pid_t clients;
 
 	if (!b.connections || b.connections > CONNECTIONS_MAX || !seconds)
 		return 2;
+	libbpf_set_print(NULL);
 	b.event_bytes = (size_t)snprintf(b.event, sizeof(b.event),
 					 "%x\r\ndata: ", DATA_BYTES);
 	memset(b.event + b.event_bytes, 'x', DATA_BYTES - 6);
 	b.event_bytes += DATA_BYTES - 6;
 	memcpy(b.event + b.event_bytes, "\r\n", 2);
 	b.event_bytes += 2;
-	clients = fork();
-	if (!clients)
-		be_clients(&a, b.connections);
-	accept_all(&b, listener);
 	for (unsigned i = 0; i < RUNGS; i++)
 		if (strstr(letters, rungs[i].letter))
-			measure_rung(&b, &rungs[i], ntohs(a.sin_port), seconds);
-	for (unsigned i = 0; i < b.connections; i++)
-		close(b.server[i]);
-	waitpid(clients, NULL, 0);
+			measure_rung(&b, &rungs[i], seconds);
 	return 0;
 }
