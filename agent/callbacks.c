@@ -218,10 +218,17 @@ static bool is_capture(int domain, uint32_t cbid)
 		cbid == CBID_STREAM_END_CAPTURE_PTSZ);
 }
 
+static bool is_copy(int domain, uint32_t cbid)
+{
+	return domain == CUPTI_DOMAIN_DRIVER && cbid == CBID_MEMCPY_DTOH_ASYNC;
+}
+
 static void call(int domain, uint32_t cbid, const struct cupti_callback_data *d)
 {
 	bool again = d->correlation == last_correlation;
 
+	if (is_copy(domain, cbid))
+		return;
 	if (is_capture(domain, cbid)) {
 		client_note_capture(cbid, d);
 		return;
@@ -256,7 +263,10 @@ static void node_created(const struct cupti_graph_data *g)
 	uint64_t id;
 
 	client_note_node(agent_now_ns());
-	if (g->node_type != CUPTI_NODE_KERNEL || !node_id(g->node, &id))
+	if (g->node_type != CUPTI_NODE_KERNEL)
+		return;
+	atomic_fetch_add_explicit(&agent.captured, 1, memory_order_relaxed);
+	if (!node_id(g->node, &id))
 		return;
 	graph_map_created(agent.map, id, known ? &current_launch : NULL,
 			  current == CURRENT_ALIGN);
@@ -401,7 +411,7 @@ void callback_entry(void *userdata, int domain, uint32_t cbid, const void *data)
 	int saved = errno;
 
 	(void)userdata;
-	if (domain == CUPTI_DOMAIN_DRIVER && cbid == CBID_MEMCPY_DTOH_ASYNC) {
+	if (is_copy(domain, cbid)) {
 		const struct cupti_callback_data *d = data;
 
 		sampler_note_correlation(d->correlation);

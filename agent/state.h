@@ -48,6 +48,7 @@ struct window {
 	/* Counters when it opened. */
 	uint64_t kernels_before, dropped_before, stamps_before;
 	struct plan_totals totals;
+	int64_t ran;   /* work that was launched to run; until closed: before */
 	bool reported; /* the last one that closed */
 };
 

@@ -16,9 +16,9 @@
 #define DRAIN_FLUSH_NS 20000000ull
 #define DRAIN_LEAST_NS 60000000ull
 #define DRAIN_MOST_NS 300000000ull
-#define SILENT_LAUNCHES 8u /* so many, and some must have run */
-#define LOSS_MOST 1000u    /* one record in so many: sums are right to 0.1 % */
-#define SPOILT_MOST 3u     /* CUPTI lives in a row */
+#define SILENT_LAUNCHES 8 /* so many, and some must have run */
+#define LOSS_MOST 1000u   /* one record in so many: sums are right to 0.1 % */
+#define SPOILT_MOST 3u    /* CUPTI lives in a row */
 
 int window_init(void)
 {
@@ -126,6 +126,20 @@ static void close_kinds(void)
 		cupti_failed(err);
 }
 
+/* Launches so far, but for those that only made a node of a graph. */
+static int64_t launched(void)
+{
+	uint64_t launches = atomic_load(&agent.launches), captured, before;
+
+	/* Both of one moment: this thread may lose its processor in between. */
+	do {
+		before = launches;
+		captured = atomic_load(&agent.captured);
+		launches = atomic_load(&agent.launches);
+	} while (launches != before);
+	return (int64_t)(launches - captured);
+}
+
 static void close_window(void)
 {
 	struct window *w = &agent.window;
@@ -133,6 +147,7 @@ static void close_window(void)
 	w->stage = WINDOW_DRAINING;
 	w->end_ns = agent_now_ns();
 	w->flush_ns = w->end_ns;
+	w->ran = launched() - w->ran;
 	agent.window_ns += w->end_ns - w->start_ns;
 	close_kinds();
 	life_move(LIFE_CLOSE);
@@ -207,6 +222,7 @@ void window_open(uint64_t now_ns, bool rows)
 		cupti_failed(err);
 		return;
 	}
+	w->ran = launched();
 	w->sampling = start_sampler(rows);
 	w->stage = WINDOW_OPEN;
 	w->reported = false;
@@ -284,18 +300,15 @@ static void throw_away(const struct reduce_result *sums, uint32_t kernels,
 		life_fail(REASON_RECORD_CAP, 0);
 }
 
-/* Launches were seen, and CUPTI said nothing of them. */
+/* Work was launched, and CUPTI said nothing of it. */
 static bool is_silent(uint32_t kernels, uint64_t lost)
 {
-	uint64_t launches =
-		agent.totals.launches - agent.window.totals.launches;
-
-	if (kernels || lost || launches < SILENT_LAUNCHES)
+	if (kernels || lost || agent.window.ran < SILENT_LAUNCHES)
 		return false;
 	publish_text(TEXT_WARNING,
-		     "window %u: %" PRIu64 " launches, and not one kernel "
+		     "window %u: %" PRId64 " launches, and not one kernel "
 		     "record of them came from CUPTI",
-		     agent.window.number, launches);
+		     agent.window.number, agent.window.ran);
 	return true;
 }
 
