@@ -48,6 +48,12 @@ static int busy(const struct search *s, pid_t pid, struct inject_report *r)
 		s->looked, (int)pid, s->parked);
 }
 
+static void let_go(const struct search *s)
+{
+	for (unsigned i = 0; i < s->n_lost; i++)
+		stop_let_go(s->lost[i]);
+}
+
 static bool is_lost(const struct search *s, pid_t tid)
 {
 	for (unsigned i = 0; i < s->n_lost; i++)
@@ -61,7 +67,7 @@ static enum borrow_end try_each(struct borrow *b, struct search *s,
 				uint64_t end_ns, struct inject_report *r)
 {
 	const struct inject_target *t = b->target;
-	int n;
+	int n, err;
 
 	s->looked = 0;
 	n = thread_choose(t->pid, t->pidfd, t->code, t->n_code, s->choices,
@@ -71,9 +77,16 @@ static enum borrow_end try_each(struct borrow *b, struct search *s,
 		return BORROW_FAILED;
 	}
 	s->parked = (unsigned)n;
+	maps_free(&b->maps);
+	err = n ? maps_read(t->pid, &b->maps) : 0;
+	if (err) {
+		probe_denied(r, t->pid, err);
+		return BORROW_FAILED;
+	}
 	for (int i = 0; i < n && s->n_lost < CHOICES; i++) {
 		enum borrow_end end;
 
+		let_go(s);
 		if (stop_now_ns() >= end_ns)
 			break;
 		if (is_lost(s, s->choices[i].tid))
@@ -123,12 +136,17 @@ static void *trace(void *cls)
 	const struct sched_param real_time = { .sched_priority = 1 };
 	const struct sched_param ordinary = { .sched_priority = 0 };
 	struct job *j = cls;
+	struct rlimit rttime;
 
 	prctl(PR_SET_TIMERSLACK, 1);
 	/* May we?  Only for the thread of the target: two real-time threads that
 	 * wake each other are moved from one processor to the other. */
 	j->b.urgent = !sched_setscheduler(0, SCHED_RR, &real_time) &&
 		      !sched_setscheduler(0, SCHED_OTHER, &ordinary);
+	/* whose limit is kept by a signal that kills */
+	if (!prlimit(j->b.target->pid, RLIMIT_RTTIME, NULL, &rttime) &&
+	    rttime.rlim_cur != RLIM_INFINITY)
+		j->b.urgent = false;
 	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), URGENT_NICE);
 	j->err = borrow(&j->b, j->r);
 	return NULL;
@@ -164,6 +182,7 @@ static int run(struct job *j, const struct inject_image *image)
 	j->b.boot = &boot;
 	j->b.fd = -1;
 	err = trace_in_thread(j);
+	maps_free(&j->b.maps);
 	if (!err)
 		err = load_library(&j->b, j->r);
 	borrow_close(&j->b);

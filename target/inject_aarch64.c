@@ -134,12 +134,15 @@ int cpu_get_regs(pid_t tid, struct cpu_regs *r)
 int cpu_save(pid_t tid, struct cpu_saved *s)
 {
 	size_t bytes = sizeof(struct user_fpsimd_struct);
+	size_t pointer_bytes = sizeof(s->thread);
 	int err = check_extensions(tid);
 
 	if (!err)
 		err = cpu_get_regs(tid, &s->regs);
 	if (!err)
 		err = get_set(tid, NT_PRFPREG, s->vector, &bytes);
+	if (!err)
+		err = get_set(tid, NT_ARM_TLS, &s->thread, &pointer_bytes);
 	if (err)
 		return err;
 	s->vector_bytes = bytes;
@@ -192,6 +195,12 @@ static uint32_t instruction(const uint8_t *p)
 bool cpu_is_eintr(const struct cpu_regs *r)
 {
 	return cpu_result(r) == -EINTR;
+}
+
+void cpu_get_args(const struct cpu_regs *r, uint64_t args[6])
+{
+	for (unsigned i = cpu_is_eintr(r); i < 6; i++)
+		args[i] = r->r.regs[i];
 }
 
 /* About to make the call (again), or just back from it with -EINTR. */

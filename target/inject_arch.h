@@ -42,6 +42,7 @@ struct cpu_regs {
 /* All of a stopped thread that must be put back, but the signal mask. */
 struct cpu_saved {
 	struct cpu_regs regs;
+	uint64_t thread;     /* pointer to the C library's block of it */
 	size_t vector_bytes; /* 0: there was none to save */
 	_Alignas(64) uint8_t vector[CPU_VECTOR_MAX];
 };
@@ -90,6 +91,10 @@ bool cpu_is_parked(const struct cpu_regs *r, const uint8_t around[8],
 
 /* The stop made the call return -EINTR: nothing restarts it by itself. */
 bool cpu_is_eintr(const struct cpu_regs *r);
+
+/* The arguments of the call.  The first is left as it is in args where a result of
+ * -EINTR has replaced it. */
+void cpu_get_args(const struct cpu_regs *r, uint64_t args[6]);
 
 /* The kernel keeps a remaining time for the call (restart_syscall): only
  * CPU_RESUME_KERNEL keeps that. */

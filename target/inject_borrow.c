@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -26,36 +27,153 @@
 #define MADE_SPIN_NS 100000u
 /* Three frames (of 12 KiB with AMX) and what pthread_create needs. */
 #define STACK_ROOM 49152u
+#define PAGE_LEAST 4096u
 #define THREAD_STACK_BYTES ((uint64_t)1 << 20)
 
 /* ---- taking ---------------------------------------------------------------- */
 
+static bool read_status(const struct lease *l, struct probe_status *out)
+{
+	char path[64], text[4096];
+
+	snprintf(path, sizeof(path), "task/%d/status", (int)l->choice.tid);
+	if (proc_read(l->b->target->pid, path, text, sizeof(text)) <= 0)
+		return false;
+	probe_parse_status(text, out);
+	return true;
+}
+
+/* By another than us: one thread alone may be. */
+static bool is_traced(const struct lease *l)
+{
+	struct probe_status s;
+
+	return !read_status(l, &s) || s.tracer;
+}
+
+/* Is there room below its stack pointer?  Not beyond a guard page, which may be
+ * no mapping of its own. */
+static bool has_room(struct lease *l)
+{
+	pid_t pid = l->b->target->pid;
+	uint64_t sp = l->choice.at.sp;
+	size_t place = 0;
+	uint8_t byte;
+
+	while (maps_next(&l->b->maps, &place, &l->stack))
+		if (sp >= l->stack.start && sp < l->stack.end)
+			break;
+	if (sp < l->stack.start || sp >= l->stack.end ||
+	    sp - l->stack.start < STACK_ROOM)
+		return false;
+	for (uint64_t below = PAGE_LEAST; below <= STACK_ROOM;
+	     below += PAGE_LEAST)
+		if (!symbols_read_process(&pid, sp - below, &byte, 1))
+			return false;
+	return true;
+}
+
+/* What can be known of it while it runs. */
+static bool may_be_taken(struct lease *l)
+{
+	pid_t pid = l->b->target->pid;
+	struct probe_status s;
+
+	if (!read_status(l, &s) || s.tracer || s.seccomp == 1)
+		return false;
+	/* older kernels do not count them */
+	l->filters = s.seccomp && !s.filters ? 1 : s.filters;
+	return has_room(l) &&
+	       symbols_read_process(&pid, l->choice.at.pc - 8, l->around,
+				    sizeof(l->around));
+}
+
+static enum borrow_end stop(struct lease *l)
+{
+	uint64_t deadline_ns = lease_until(l, STOP_WAIT_NS);
+	int err = stop_seize(&l->stop, l->choice.tid);
+
+	if (err == -ESRCH || (err == -EPERM && is_traced(l)))
+		return BORROW_AGAIN;
+	if (err) {
+		probe_denied(l->r, l->b->target->pid, err);
+		return BORROW_FAILED;
+	}
+	inject_moment(MOMENT_SEIZED);
+	/* signals that came first are its own business */
+	while (stop_wait(&l->stop, deadline_ns) == STOP_SIGNAL)
+		stop_go(&l->stop, false, l->stop.signal);
+	l->begin_ns = l->stop.ran_ns;
+	inject_moment(MOMENT_STOPPED);
+	if (l->stop.at == STOP_NONE)
+		return BORROW_LOST;
+	if (l->stop.at == STOP_GROUP)
+		stop_detach(&l->stop);
+	return l->stop.at == STOP_TRAP ? BORROW_DONE : BORROW_AGAIN;
+}
+
 /* Is the thread where it was seen, in a call that can go on later? */
 static bool is_as_chosen(const struct lease *l)
 {
-	uint64_t back = l->choice->at.pc - cpu_pc(&l->saved.regs);
+	uint64_t back = l->choice.at.pc - cpu_pc(&l->saved.regs);
 
 	/* some machines show the place of the call, some the one behind it */
-	return back <= 4 && cpu_sp(&l->saved.regs) == l->choice->at.sp &&
+	return back <= 4 && cpu_sp(&l->saved.regs) == l->choice.at.sp &&
 	       cpu_is_parked(&l->saved.regs, l->around + 4 - back,
-			     l->choice->at.call);
+			     l->choice.at.call);
 }
 
 /*
- * Filters that we may not see are taken for the container's, when we live under
- * as many ourselves.
+ * Not that of a fiber or a signal handler, which may end in the middle of other
+ * things: the C library's block of a thread lies at the top of its stack, but
+ * for the first one.
+ */
+static bool is_own_stack(const struct lease *l)
+{
+	return map_is(&l->stack, "[stack]") ||
+	       (l->saved.thread > l->choice.at.sp &&
+		l->saved.thread < l->stack.end);
+}
+
+static bool save(struct lease *l)
+{
+	struct thread_choice *c = &l->choice;
+
+	if (cpu_save(l->stop.tid, &l->saved) ||
+	    ptrace(PTRACE_GETSIGMASK, l->stop.tid, (void *)sizeof(l->sigmask),
+		   &l->sigmask) ||
+	    !is_as_chosen(l) || !is_own_stack(l))
+		return false;
+	/* The same call at the same place may be a later one by now. */
+	cpu_get_args(&l->saved.regs, c->at.args);
+	thread_rank(&c->at, l->b->target->pidfd, &c->endless);
+	return true;
+}
+
+static bool shares_mounts(pid_t pid)
+{
+	struct stat ours, theirs;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)pid);
+	return !stat("/proc/self/ns/mnt", &ours) && !stat(path, &theirs) &&
+	       ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
+}
+
+/*
+ * Filters that we may not see are taken for the container's, when it is our own
+ * and we live under as many: another container of its pod may have others.
  */
 static bool shares_filter(const struct lease *l)
 {
-	char ours[4096], theirs[4096];
-	struct probe_status a, b;
+	struct probe_status ours;
+	char text[4096];
 
-	if (proc_read(getpid(), "status", ours, sizeof(ours)) <= 0 ||
-	    proc_read(l->b->target->pid, "status", theirs, sizeof(theirs)) <= 0)
+	if (proc_read(getpid(), "status", text, sizeof(text)) <= 0)
 		return false;
-	probe_parse_status(ours, &a);
-	probe_parse_status(theirs, &b);
-	return a.seccomp == 2 && b.seccomp == 2 && a.filters == b.filters;
+	probe_parse_status(text, &ours);
+	return ours.seccomp == 2 && ours.filters == l->filters &&
+	       shares_mounts(l->b->target->pid);
 }
 
 static enum borrow_end check_filter(struct lease *l)
@@ -71,8 +189,7 @@ static enum borrow_end check_filter(struct lease *l)
 	} else if (shares_filter(l)) {
 		v = SECCOMP_PASSES;
 	}
-	l->b->filter_passes = v == SECCOMP_PASSES;
-	if (l->b->filter_passes)
+	if (v == SECCOMP_PASSES)
 		return BORROW_DONE;
 	lease_give_back(l, false);
 	if (v == SECCOMP_UNREADABLE)
@@ -91,70 +208,26 @@ static enum borrow_end check_filter(struct lease *l)
 	return BORROW_FAILED;
 }
 
-/* By another than us: one thread alone may be. */
-static bool is_traced(const struct lease *l)
-{
-	char path[64], text[4096];
-	struct probe_status s;
-
-	snprintf(path, sizeof(path), "task/%d/status", (int)l->choice->tid);
-	if (proc_read(l->b->target->pid, path, text, sizeof(text)) <= 0)
-		return true;
-	probe_parse_status(text, &s);
-	return s.tracer != 0;
-}
-
 static enum borrow_end take(struct lease *l)
 {
-	uint64_t deadline_ns = lease_until(l, STOP_WAIT_NS);
-	pid_t pid = l->b->target->pid;
-	uint8_t byte;
-	int err;
+	enum borrow_end end;
 
-	if (!symbols_read_process(&pid, l->choice->at.pc - 8, l->around,
-				  sizeof(l->around)) ||
-	    !symbols_read_process(&pid, l->choice->at.sp - STACK_ROOM, &byte,
-				  1))
+	if (!may_be_taken(l))
 		return BORROW_AGAIN;
 	if (l->b->urgent)
 		lease_note_slack(l);
-	err = stop_seize(&l->stop, l->choice->tid);
-	if (err == -ESRCH || (err == -EPERM && is_traced(l)))
-		return BORROW_AGAIN;
-	if (err) {
-		probe_denied(l->r, l->b->target->pid, err);
-		return BORROW_FAILED;
-	}
-	inject_moment(MOMENT_SEIZED);
-	/* signals that came first are its own business */
-	while (stop_wait(&l->stop, deadline_ns) == STOP_SIGNAL)
-		stop_go(&l->stop, false, l->stop.signal);
-	l->begin_ns = l->stop.ran_ns;
-	inject_moment(MOMENT_STOPPED);
-	if (l->stop.at == STOP_NONE)
-		return BORROW_LOST;
-	if (l->stop.at == STOP_GROUP)
-		stop_detach(&l->stop);
-	if (l->stop.at != STOP_TRAP)
-		return BORROW_AGAIN;
-	if (cpu_save(l->stop.tid, &l->saved) ||
-	    ptrace(PTRACE_GETSIGMASK, l->stop.tid, (void *)sizeof(l->sigmask),
-		   &l->sigmask)) {
+	end = stop(l);
+	if (end != BORROW_DONE)
+		return end;
+	if (!save(l)) {
 		stop_detach(&l->stop);
 		return BORROW_AGAIN;
 	}
-	if (!is_as_chosen(l)) {
-		stop_detach(&l->stop);
-		return BORROW_AGAIN;
-	}
-	if (l->b->target->filtered && !l->b->filter_passes) {
-		enum borrow_end end = check_filter(l);
-
-		if (end != BORROW_DONE)
-			return end;
-	}
+	end = l->filters ? check_filter(l) : BORROW_DONE;
+	if (end != BORROW_DONE)
+		return end;
 	l->policy = sched_getscheduler(l->stop.tid);
-	l->may_be_urgent = l->b->urgent && !l->b->target->filtered &&
+	l->may_be_urgent = l->b->urgent && !l->filters &&
 			   (l->policy & ~SCHED_RESET_ON_FORK) == SCHED_OTHER;
 	if (!lease_lay_frames(l)) {
 		lease_give_back(l, false);
@@ -201,15 +274,26 @@ static int fill_memfd(struct lease *l)
 		       control = lease_control_offset(b);
 	uint64_t bytes = b->boot->bytes;
 	struct boot_control *c;
+	ssize_t n;
+	int seals;
 
 	if (bytes > b->image->bytes - b->boot->offset)
 		bytes = b->image->bytes - b->boot->offset;
 	b->fd = (int)syscall(SYS_pidfd_getfd, b->target->pidfd, b->fd_there, 0);
-	if (b->fd < 0 || ftruncate(b->fd, (off_t)(control + page)) ||
-	    fcntl(b->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) ||
-	    pwrite(b->fd, (const char *)b->image->data + b->boot->offset, bytes,
-		   (off_t)b->boot->offset) != (ssize_t)bytes)
+	if (b->fd < 0)
 		return -errno;
+	/* A thread that closes what is not its own may have given the number to
+	 * another file by now. */
+	seals = fcntl(b->fd, F_GET_SEALS);
+	if (seals < 0 || seals & (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW))
+		return -EBADF;
+	if (ftruncate(b->fd, (off_t)(control + page)) ||
+	    fcntl(b->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
+		return -errno;
+	n = pwrite(b->fd, (const char *)b->image->data + b->boot->offset, bytes,
+		   (off_t)b->boot->offset);
+	if (n != (ssize_t)bytes)
+		return n < 0 ? -errno : -ENOMEM;
 	c = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, b->fd,
 		 (off_t)control);
 	if (c == MAP_FAILED)
@@ -390,7 +474,7 @@ enum borrow_end borrow_run(struct borrow *b, const struct thread_choice *choice,
 	memset(l, 0, sizeof(*l));
 	l->b = b;
 	l->r = r;
-	l->choice = choice;
+	l->choice = *choice;
 	end = take(l);
 	if (end == BORROW_DONE) {
 		r->thread = choice->tid;

@@ -5,6 +5,7 @@
 #define MOETOP_TARGET_INJECT_BORROW_H
 
 #include "target/inject_image.h"
+#include "target/inject_maps.h"
 #include "target/inject_probe.h"
 
 struct borrow {
@@ -12,8 +13,8 @@ struct borrow {
 	const struct inject_image *image;
 	const struct boot_code *boot;
 	uint64_t deadline_ns;
-	bool filter_passes; /* the seccomp filters are known to be harmless */
-	bool urgent;        /* we may give threads real-time priority */
+	struct maps maps; /* of the target, when its threads were looked at */
+	bool urgent;      /* we may give threads real-time priority */
 
 	/* after borrow_run */
 	int fd;                       /* ours, of the library's memfd; -1 */

@@ -51,7 +51,8 @@ static bool write_target(const struct lease *l, uint64_t address,
 	struct iovec from = { (void *)data, bytes };
 	struct iovec to = { (void *)(uintptr_t)address, bytes };
 
-	return process_vm_writev(l->b->target->pid, &from, 1, &to, 1, 0) ==
+	/* by the thread: the process may be another program by now */
+	return process_vm_writev(l->stop.tid, &from, 1, &to, 1, 0) ==
 	       (ssize_t)bytes;
 }
 
@@ -129,12 +130,12 @@ static uint64_t read_slack(pid_t tid)
 
 void lease_note_slack(struct lease *l)
 {
-	l->slack_ns = read_slack(l->choice->tid);
+	l->slack_ns = read_slack(l->choice.tid);
 }
 
 void lease_set_slack(const struct lease *l)
 {
-	pid_t tid = l->choice->tid;
+	pid_t tid = l->choice.tid;
 	char path[64];
 	int fd;
 
@@ -154,7 +155,7 @@ void lease_set_slack(const struct lease *l)
  * signal that it may be waiting for, we can do that unnoticed. */
 static bool wants_again(const struct lease *l)
 {
-	return l->choice->endless && cpu_is_eintr(&l->saved.regs) &&
+	return l->choice.endless && cpu_is_eintr(&l->saved.regs) &&
 	       !has_pending_signal(l);
 }
 
@@ -193,7 +194,7 @@ bool lease_retreat(struct lease *l)
 /* How the frame resumes the call, should the tracer die. */
 static enum cpu_resume resume_alone(const struct lease *l)
 {
-	const struct thread_choice *c = l->choice;
+	const struct thread_choice *c = &l->choice;
 
 	if (cpu_is_eintr(&l->saved.regs))
 		return c->endless ? CPU_RESUME_AGAIN : CPU_RESUME_EINTR;

@@ -10,6 +10,7 @@
 #define MOETOP_TARGET_INJECT_LEASE_H
 
 #include "target/inject_borrow.h"
+#include "target/inject_maps.h"
 #include "target/inject_stop.h"
 
 #define LEASE_NAME_BYTES 64u /* below the frame: the memfd's name, zeroes */
@@ -19,7 +20,7 @@
 struct lease {
 	struct borrow *b;
 	struct inject_report *r;
-	const struct thread_choice *choice;
+	struct thread_choice choice;
 	struct stopped stop;
 	struct cpu_saved saved;
 	struct cpu_place home;      /* the frame that restores everything */
@@ -27,6 +28,8 @@ struct lease {
 	struct cpu_place place;     /* one of both, or more calls before */
 	int policy;                 /* its own scheduling policy */
 	uint64_t slack_ns;          /* of its timers; 0 unknown */
+	unsigned filters;           /* of seccomp; 0 none */
+	struct map stack;           /* where its stack pointer is */
 	bool may_be_urgent, urgent; /* it runs before all ordinary threads */
 	uint64_t sigmask;
 	uint64_t begin_ns;

@@ -56,6 +56,8 @@ static int write_all(int fd, const struct inject_image *image)
 		ssize_t n = pwrite(fd, (const char *)image->data + done,
 				   image->bytes - done, (off_t)done);
 
+		if (n == 0)
+			return -EIO;
 		if (n < 0 && errno != EINTR)
 			return -errno;
 		if (n > 0)

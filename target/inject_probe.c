@@ -182,7 +182,6 @@ static int check_status(struct inject_target *t, struct inject_report *r)
 				    "start the server with: moetop run -- CMD",
 				    "process %d runs with a shadow stack",
 				    (int)t->pid);
-	t->filtered = s.seccomp == 2;
 	t->uid = s.uid;
 	t->gid = s.gid;
 	return 0;
@@ -496,6 +495,25 @@ int probe_lock(const struct inject_target *t, struct inject_report *r)
 	return check_present(t, r);
 }
 
+static int cannot_open(struct inject_report *r, pid_t pid, int err)
+{
+	if (err == ENOSYS)
+		return probe_refuse(r, INJECT_DENIED,
+				    "start the server with: moetop run -- CMD",
+				    "this kernel is older than Linux 5.6");
+	if (err == ESRCH)
+		return probe_refuse(r, INJECT_NO_PROCESS, NULL,
+				    "there is no process %d", (int)pid);
+	/* EINVAL, since Linux 6.15 ENOENT */
+	if (err == EINVAL || err == ENOENT)
+		return probe_refuse(r, INJECT_NO_PROCESS,
+				    "give the pid of its process",
+				    "%d is a thread, not a process", (int)pid);
+	return probe_refuse(r, INJECT_DENIED, NULL,
+			    "a descriptor of process %d cannot be had: %s",
+			    (int)pid, strerror(err));
+}
+
 int probe_open(struct inject_target *t, pid_t pid, struct inject_report *r)
 {
 	struct inject_target n = { .pid = pid, .pidfd = -1 };
@@ -506,8 +524,7 @@ int probe_open(struct inject_target *t, pid_t pid, struct inject_report *r)
 				    "there is no process %d", (int)pid);
 	n.pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (n.pidfd < 0)
-		return probe_refuse(r, INJECT_NO_PROCESS, NULL,
-				    "there is no process %d", (int)pid);
+		return cannot_open(r, pid, errno);
 	err = check_status(&n, r);
 	if (!err)
 		err = check_machine(&n, r);

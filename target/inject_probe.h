@@ -20,7 +20,6 @@ struct inject_target {
 	struct cpu_gadgets gadgets;
 	struct boot_control functions; /* only its addresses of functions */
 	unsigned agents; /* libraries of ours that are mapped already */
-	bool filtered;   /* a seccomp filter is in force */
 	bool has_proc;   /* it sees a /proc */
 	bool audited;    /* LD_AUDIT is set */
 	uid_t uid;

@@ -137,3 +137,13 @@ void stop_detach(struct stopped *s)
 	ptrace(PTRACE_DETACH, s->tid, NULL, (long)stop_sent_signal(s));
 	s->at = STOP_NONE;
 }
+
+void stop_let_go(pid_t tid)
+{
+	struct stopped s = { .tid = tid };
+	enum stop at = stop_wait(&s, 0);
+
+	if (at != STOP_NONE && at != STOP_GONE)
+		ptrace(PTRACE_DETACH, tid, NULL,
+		       (long)(at == STOP_SIGNAL ? s.signal : 0));
+}

@@ -55,6 +55,9 @@ int stop_sent_signal(const struct stopped *s);
  * it in STOP_SIGNAL is delivered. */
 void stop_detach(struct stopped *s);
 
+/* Of one that did not stop in time: let it go at once if it stands by now. */
+void stop_let_go(pid_t tid);
+
 uint64_t stop_now_ns(void);
 
 /*

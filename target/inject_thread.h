@@ -31,8 +31,8 @@ struct thread_choice {
 
 /*
  * May a thread be borrowed out of this call, and how gladly: 0 .. 5, the best
- * first; -1 never.  *endless: it is known to have no time-out.  pidfd: of its
- * process, to ask a socket.
+ * first; -1 never, then *endless is left alone.  *endless: it is known to have no
+ * time-out.  pidfd: of its process, to ask a socket.
  */
 int thread_rank(const struct thread_call *at, int pidfd, bool *endless);
 

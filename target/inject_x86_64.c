@@ -88,6 +88,7 @@ int cpu_save(pid_t tid, struct cpu_saved *s)
 	if (v.iov_len < XSAVE_EXTENDED || v.iov_len >= sizeof(s->vector))
 		return -EOVERFLOW;
 	s->vector_bytes = v.iov_len;
+	s->thread = s->regs.r.fs_base;
 	return 0;
 }
 
@@ -118,6 +119,16 @@ int64_t cpu_result(const struct cpu_regs *r)
 bool cpu_is_eintr(const struct cpu_regs *r)
 {
 	return cpu_result(r) == -EINTR;
+}
+
+void cpu_get_args(const struct cpu_regs *r, uint64_t args[6])
+{
+	args[0] = r->r.rdi;
+	args[1] = r->r.rsi;
+	args[2] = r->r.rdx;
+	args[3] = r->r.r10;
+	args[4] = r->r.r8;
+	args[5] = r->r.r9;
 }
 
 bool cpu_has_remainder(const struct cpu_regs *r)

@@ -318,6 +318,7 @@ static void test_parked(void)
 {
 	struct cpu_regs waits = in_call(__NR_ppoll, 5);
 	struct cpu_regs ended = in_call(__NR_epoll_pwait, -EINTR);
+	uint64_t args[6] = { 0 };
 
 	check(cpu_is_parked(&waits, svc_after, __NR_ppoll) &&
 		      !cpu_is_parked(&waits, svc_before, __NR_ppoll),
@@ -325,6 +326,11 @@ static void test_parked(void)
 	check(cpu_is_parked(&ended, svc_before, __NR_epoll_pwait) &&
 		      !cpu_is_parked(&ended, svc_after, __NR_epoll_pwait),
 	      "a call that was interrupted has it behind");
+	cpu_get_args(&waits, args);
+	check(args[0] == 5 && args[3] == 0, "its arguments can be had");
+	args[0] = 7;
+	cpu_get_args(&ended, args);
+	check(args[0] == 7, "but the first, where the result has replaced it");
 	check(!cpu_is_parked(&waits, svc_after, __NR_read) &&
 		      !cpu_is_parked(&waits, svc_after, -1),
 	      "another call, or none, is not the one that was seen");

@@ -199,6 +199,8 @@ def seccomp():
                 "executable memory forbidden")
     with A.Odd("seccomp_strict") as t:
         accepted(t, "one thread under strict seccomp")
+    with A.Odd("seccomp_thread") as t:
+        refused(t, {"seccomp"}, "one thread with a deadly filter")
 
 
 def nobody_to_borrow():
@@ -218,6 +220,8 @@ def nobody_to_borrow():
         report = A.inject(t.pid)
         check("16 KiB of stack: attached or refused, and it lives on",
               report["refusal"] in ("ok", "busy") and A.alive(t.pid), report)
+    with A.Odd("fiber") as t:
+        refused(t, {"busy"}, "a stack among other things")
 
 
 def signals():

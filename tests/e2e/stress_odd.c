@@ -12,10 +12,12 @@
  *	seccomp_kill	a filter kills the process for memfd_create
  *	seccomp_mmap	a filter refuses mmap of executable memory
  *	seccomp_strict	one thread in strict mode, another in poll
+ *	seccomp_thread	one thread, in poll, has a filter that kills the process
  *	busy		N threads that never enter the kernel
  *	locks		N threads wait in a futex, none elsewhere
  *	trap		counts SIGTRAP; a line of input makes it raise one
  *	small_stack	a thread in poll on 16 KiB of stack
+ *	fiber		a thread in poll on a stack in the middle of an array
  *	execs		becomes itself again every 20 ms, N times; then as threads
  *	registers	a thread holds a value in each register over its poll
  *	forks		a line of input makes it fork a child, in poll like itself
@@ -37,6 +39,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "tests/e2e/stress_regs.h"
@@ -231,6 +234,30 @@ static void kind_seccomp_strict(void)
 	until_end();
 }
 
+static void *in_filtered_poll(void *arg)
+{
+	deny_memfd(SECCOMP_RET_KILL_PROCESS);
+	return in_poll(arg);
+}
+
+/* The first thread, which may not be borrowed, waits in read. */
+static void until_input_ends(void)
+{
+	char line[64];
+
+	signal(SIGALRM, on_alarm);
+	alarm(LIFE_S);
+	ready();
+	while (read(STDIN_FILENO, line, sizeof(line)) > 0)
+		;
+}
+
+static void kind_seccomp_thread(void)
+{
+	start(in_filtered_poll, 1, 0);
+	until_input_ends();
+}
+
 static void *spin(void *arg)
 {
 	static volatile uint64_t turns;
@@ -275,6 +302,37 @@ static void kind_small_stack(void)
 	pthread_mutex_lock(&gate);
 }
 
+#define FIBER_BYTES 8192
+#define BESIDE 0xa5
+
+static uint8_t array[1 << 20];
+static ucontext_t thread_context, fiber_context;
+
+static void fiber(void)
+{
+	in_poll(NULL);
+}
+
+static void *on_fiber(void *arg)
+{
+	getcontext(&fiber_context);
+	fiber_context.uc_stack.ss_sp = array + sizeof(array) / 2;
+	fiber_context.uc_stack.ss_size = FIBER_BYTES;
+	makecontext(&fiber_context, fiber, 0);
+	swapcontext(&thread_context, &fiber_context);
+	return arg;
+}
+
+static void kind_fiber(void)
+{
+	memset(array, BESIDE, sizeof(array));
+	start(on_fiber, 1, 0);
+	until_input_ends();
+	for (size_t i = 0; i < sizeof(array) / 2; i++)
+		if (array[i] != BESIDE)
+			exit(1);
+}
+
 static void kind_execs(void)
 {
 	char left[16];
@@ -300,17 +358,10 @@ static void *hold_registers(void *arg)
 	return arg;
 }
 
-/* The other thread alone may be borrowed: this one waits in read. */
 static void kind_registers(void)
 {
-	char line[64];
-
-	signal(SIGALRM, on_alarm);
-	alarm(LIFE_S);
 	start(hold_registers, 1, 0);
-	ready();
-	while (read(STDIN_FILENO, line, sizeof(line)) > 0)
-		;
+	until_input_ends();
 	printf("changed %u of %u\n", atomic_load(&changed), atomic_load(&held));
 	exit(atomic_load(&changed) != 0);
 }
@@ -355,10 +406,12 @@ static const struct kind {
 	{ "seccomp_kill", kind_seccomp_kill },
 	{ "seccomp_mmap", kind_seccomp_mmap },
 	{ "seccomp_strict", kind_seccomp_strict },
+	{ "seccomp_thread", kind_seccomp_thread },
 	{ "busy", kind_busy },
 	{ "locks", kind_locks },
 	{ "trap", kind_trap },
 	{ "small_stack", kind_small_stack },
+	{ "fiber", kind_fiber },
 	{ "execs", kind_execs },
 	{ "registers", kind_registers },
 	{ "forks", kind_forks },

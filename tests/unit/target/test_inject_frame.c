@@ -36,6 +36,7 @@ struct child {
 	pid_t pid;
 	struct stopped stop;
 	struct inject_target target;
+	struct thread_call call;
 	struct cpu_saved saved;
 	struct cpu_place place;
 	uint8_t frame[CPU_FRAME_MAX];
@@ -99,8 +100,10 @@ static void stop_in_poll(bool libc)
 		assert_int_equal(cpu_save(child.pid, &child.saved), 0);
 		assert_true(symbols_read_process(
 			&child.pid, cpu_pc(&child.saved.regs) - 4, around, 8));
-		if (cpu_is_parked(&child.saved.regs, around, SYS_poll))
+		if (cpu_is_parked(&child.saved.regs, around, SYS_poll)) {
+			child.call = at;
 			return;
+		}
 		stop_detach(&child.stop);
 	} while (!kill(child.pid, 0));
 }
@@ -198,6 +201,21 @@ static void a_chain_of_frames_leads_home(void **state)
 }
 
 /* The red zone and what lies above it belong to the thread. */
+static void what_a_parked_thread_waits_for(void **state)
+{
+	struct thread_call now = { .call = SYS_poll };
+
+	(void)state;
+	stop_in_poll(true);
+	cpu_get_args(&child.saved.regs, now.args);
+	assert_memory_equal(now.args, child.call.args, 3 * sizeof(uint64_t));
+	assert_true(child.saved.thread != 0);
+	stop_detach(&child.stop);
+	probe_close(&child.target);
+	kill(child.pid, SIGKILL);
+	waitpid(child.pid, NULL, 0);
+}
+
 static void the_frame_lies_below_the_red_zone(void **state)
 {
 	const uint64_t none[6] = { 0 };
@@ -236,6 +254,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_frame_gives_all_back),
 		cmocka_unit_test(a_chain_of_frames_leads_home),
+		cmocka_unit_test(what_a_parked_thread_waits_for),
 		cmocka_unit_test(the_frame_lies_below_the_red_zone),
 		cmocka_unit_test(gadgets_in_code),
 	};

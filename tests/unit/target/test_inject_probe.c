@@ -158,7 +158,6 @@ static void a_fit_process(void **state)
 	assert_true(t.gadgets.call && t.gadgets.sigreturn);
 	assert_true(t.functions.dlopen && t.functions.pthread_create);
 	assert_true(t.has_proc);
-	assert_false(t.filtered);
 	assert_int_equal(t.uid, getuid());
 	probe_close(&t);
 	end(pid);
