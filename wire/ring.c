@@ -74,6 +74,7 @@ static void *map_sealed(int fd, size_t bytes)
 int ring_create(struct ring_writer *w, uint32_t capacity)
 {
 	struct ring_header *h;
+	struct stat st;
 	int fd, err;
 
 	if (!capacity_ok(capacity))
@@ -81,7 +82,7 @@ int ring_create(struct ring_writer *w, uint32_t capacity)
 	fd = make_memfd();
 	if (fd < 0)
 		return -errno;
-	h = map_sealed(fd, ring_bytes(capacity));
+	h = fstat(fd, &st) ? NULL : map_sealed(fd, ring_bytes(capacity));
 	if (!h) {
 		err = -errno;
 		close(fd);
@@ -102,6 +103,8 @@ int ring_create(struct ring_writer *w, uint32_t capacity)
 		.slots = (struct record *)((char *)h + RING_HEADER_BYTES),
 		.mask = capacity - 1,
 		.fd = fd,
+		.device = st.st_dev,
+		.inode = st.st_ino,
 	};
 	return 0;
 }
@@ -122,17 +125,29 @@ int ring_write(struct ring_writer *w, const struct record *r)
 	return 0;
 }
 
+/* Is the descriptor still that of the ring? */
+static bool is_ours(const struct ring_writer *w)
+{
+	struct stat st;
+
+	return !fstat(w->fd, &st) && st.st_dev == w->device &&
+	       st.st_ino == w->inode;
+}
+
 void ring_release(struct ring_writer *w)
 {
 	/* Nobody reads now; the next reader begins after what is gone. */
 	atomic_store_explicit(&w->h->tail, w->head, memory_order_release);
-	fallocate(w->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-		  RING_HEADER_BYTES,
-		  (off_t)(ring_bytes(w->mask + 1) - RING_HEADER_BYTES));
+	if (is_ours(w))
+		fallocate(w->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			  RING_HEADER_BYTES,
+			  (off_t)(ring_bytes(w->mask + 1) - RING_HEADER_BYTES));
 }
 
 int ring_restore(struct ring_writer *w)
 {
+	if (!is_ours(w))
+		return -EBADF;
 	return fallocate(w->fd, 0, 0, (off_t)ring_bytes(w->mask + 1)) ? -errno
 								      : 0;
 }
@@ -142,13 +157,14 @@ void ring_destroy(struct ring_writer *w)
 	if (!w->h)
 		return;
 	munmap(w->h, ring_bytes(w->mask + 1));
-	close(w->fd);
+	if (is_ours(w))
+		close(w->fd);
 	*w = (struct ring_writer){ .fd = -1 };
 }
 
 void ring_forget(struct ring_writer *w)
 {
-	if (w->h)
+	if (w->h && is_ours(w))
 		close(w->fd);
 	*w = (struct ring_writer){ .fd = -1 };
 }
@@ -191,6 +207,12 @@ static bool heartbeat_live(uint64_t beat_ns, uint64_t now_ns)
 	       now_ns - beat_ns < HEARTBEAT_LIVE_NS;
 }
 
+static void wake_agent(struct ring_control *c)
+{
+	atomic_fetch_add(&c->wake, 1);
+	syscall(SYS_futex, &c->wake, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
 /* Become the one reader; 0 or -EBUSY. */
 static int take_session(struct ring_control *c, uint64_t mine, uint64_t now_ns)
 {
@@ -202,8 +224,7 @@ static int take_session(struct ring_control *c, uint64_t mine, uint64_t now_ns)
 		return -EBUSY;
 	atomic_store(&c->heartbeat_ns, now_ns);
 	atomic_store(&c->detach, 0);
-	atomic_fetch_add(&c->wake, 1);
-	syscall(SYS_futex, &c->wake, FUTEX_WAKE, 1, NULL, NULL, 0);
+	wake_agent(c);
 	return 0;
 }
 
@@ -261,6 +282,9 @@ int ring_beat(struct ring_reader *r, uint64_t now_ns)
 	if (atomic_load(&r->h->control.session) != r->session)
 		return -EBUSY;
 	atomic_store(&r->h->control.heartbeat_ns, now_ns);
+	/* It fell asleep while we were stopped. */
+	if (ring_agent_state(r) == AGENT_STUB)
+		wake_agent(&r->h->control);
 	return 0;
 }
 

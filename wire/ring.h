@@ -75,13 +75,18 @@ struct ring_header {
 
 _Static_assert(sizeof(struct ring_header) <= RING_HEADER_BYTES, "ring layout");
 
-/* The writer's end.  All functions are async-signal-safe after create. */
+/*
+ * The writer's end.  All functions are async-signal-safe after create.  The
+ * descriptor is one among the host's, which may close it and give its number to
+ * another file: that is never touched.
+ */
 struct ring_writer {
 	struct ring_header *h;
 	struct record *slots;
 	uint64_t head;
 	uint32_t mask;
 	int fd;
+	uint64_t device, inode; /* of the file behind fd */
 };
 
 /*
@@ -103,7 +108,8 @@ void ring_forget(struct ring_writer *w);
 /*
  * For a stub: give the memory of all records back to the system, unread ones
  * included; the header page stays.  And have it again before the next
- * ring_write: 0, or -errno (-ENOMEM, -ENOSPC), when nothing may be written.
+ * ring_write: 0, or -errno (-ENOMEM, -ENOSPC; -EBADF: the host has closed the
+ * descriptor, nobody can find this ring), when nothing may be written.
  */
 void ring_release(struct ring_writer *w);
 int ring_restore(struct ring_writer *w);
@@ -128,7 +134,7 @@ struct ring_reader {
  */
 int ring_open(struct ring_reader *r, int fd, uint64_t now_ns);
 
-/* Tell the agent that we are here; -EBUSY when another collector has taken the
+/* Tell the agent that we are here, and wake it if it sleeps; -EBUSY when another collector has taken the
  * ring over (we slept for too long): it must then be closed. */
 int ring_beat(struct ring_reader *r, uint64_t now_ns);
 

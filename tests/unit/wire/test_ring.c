@@ -311,6 +311,27 @@ static void a_released_ring_has_one_page(void **state)
 			 RING_HEADER_BYTES + (off_t)CAP * RECORD_BYTES);
 }
 
+static void another_file_under_its_number_is_not_touched(void **state)
+{
+	struct pair *p = *state;
+	int number = p->w.fd, kept = dup(number);
+	int file = memfd_create("host", MFD_CLOEXEC);
+	char text[8192], back[sizeof(text)] = { 0 };
+
+	memset(text, 'h', sizeof(text));
+	assert_true(kept >= 0 && file >= 0);
+	assert_int_equal(write(file, text, sizeof(text)), sizeof(text));
+	assert_int_equal(dup2(file, number), number);
+	ring_release(&p->w);
+	assert_int_equal(pread(file, back, sizeof(back), 0), sizeof(back));
+	assert_memory_equal(back, text, sizeof(text));
+	assert_int_equal(ring_restore(&p->w), -EBADF);
+	ring_destroy(&p->w);
+	assert_int_equal(close(number), 0);
+	close(file);
+	close(kept);
+}
+
 static void what_was_released_is_passed_over(void **state)
 {
 	struct pair *p = *state;
@@ -370,6 +391,20 @@ static void opening_wakes_the_stub(void **state)
 	assert_int_equal(p->w.h->control.wake, 2);
 }
 
+static void a_beat_wakes_an_agent_that_fell_asleep_meanwhile(void **state)
+{
+	struct pair *p = *state;
+	struct ring_control *c = &p->w.h->control;
+	uint32_t before = atomic_load(&c->wake);
+
+	atomic_store(&p->w.h->state.state, AGENT_IDLE);
+	assert_int_equal(ring_beat(&p->r, NOW), 0);
+	assert_int_equal(atomic_load(&c->wake), before);
+	atomic_store(&p->w.h->state.state, AGENT_STUB);
+	assert_int_equal(ring_beat(&p->r, NOW), 0);
+	assert_int_not_equal(atomic_load(&c->wake), before);
+}
+
 static void a_reader_that_was_displaced_is_told_and_harms_nobody(void **state)
 {
 	struct pair *p = *state;
@@ -409,9 +444,11 @@ int main(void)
 		PAIR(reader_goes_on_where_the_last_one_stopped),
 		PAIR(file_can_neither_shrink_nor_grow),
 		PAIR(a_released_ring_has_one_page),
+		PAIR(another_file_under_its_number_is_not_touched),
 		PAIR(what_was_released_is_passed_over),
 		PAIR(the_next_reader_begins_after_a_sleep),
 		PAIR(opening_wakes_the_stub),
+		PAIR(a_beat_wakes_an_agent_that_fell_asleep_meanwhile),
 		PAIR(a_reader_that_was_displaced_is_told_and_harms_nobody),
 		PAIR(the_state_is_read_without_a_record),
 		cmocka_unit_test(capacity_must_be_a_power_of_two_in_range),
