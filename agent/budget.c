@@ -85,3 +85,15 @@ uint32_t budget_overhead_ppm(struct budget *b, const struct budget_mark *now,
 	cost = 1e6 * cost / span;
 	return cost < 4e9 ? (uint32_t)(cost + 0.5) : BUDGET_UNKNOWN - 1;
 }
+
+bool budget_stop(struct budget *b, uint32_t ppm, uint64_t budget_ppm,
+		 uint32_t windows)
+{
+	if (ppm == BUDGET_UNKNOWN || ppm <= 4 * budget_ppm || !windows) {
+		b->over = 0;
+		return false;
+	}
+	if (!b->over)
+		b->over = windows;
+	return windows - b->over >= 2;
+}

@@ -34,6 +34,7 @@ struct budget {
 	struct budget_mark {
 		uint64_t time_ns, window_ns, callback_ns, cpu_ns;
 	} old, recent;
+	uint32_t over; /* windows there were when the cost became too high */
 };
 
 /* One step of graph (an index below BUDGET_GRAPHS) took ns. */
@@ -54,5 +55,14 @@ bool budget_slowdown(const struct budget *b, double *ratio);
  */
 uint32_t budget_overhead_ppm(struct budget *b, const struct budget_mark *now,
 			     unsigned cpus);
+
+/*
+ * Shall windows stop?  When the cost is more than four times the budget, and
+ * still is after two more windows, which come further apart by then
+ * (agent/plan.h): a busy moment of the host is no reason.  windows: that were
+ * closed in this life.
+ */
+bool budget_stop(struct budget *b, uint32_t ppm, uint64_t budget_ppm,
+		 uint32_t windows);
 
 #endif

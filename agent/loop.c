@@ -66,9 +66,9 @@ static void account(uint64_t now_ns)
 	now.cpu_ns = agent.tick.agent_cpu_ns;
 	agent.tick.overhead_ppm =
 		budget_overhead_ppm(&agent.budget, &now, agent.cpus);
-	if (agent.tick.overhead_ppm != BUDGET_UNKNOWN &&
-	    agent.tick.overhead_ppm > 4 * budget &&
-	    agent.window.number - agent.windows_before > 1)
+	if (agent.window.stage == WINDOW_CLOSED &&
+	    budget_stop(&agent.budget, agent.tick.overhead_ppm, budget,
+			agent.window.number - agent.windows_before))
 		life_fail(REASON_BUDGET, (int32_t)agent.tick.overhead_ppm);
 }
 

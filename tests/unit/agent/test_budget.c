@@ -150,6 +150,21 @@ static void start_up_is_not_taken_for_the_rule(void **state)
 	assert_int_equal(budget_overhead_ppm(b, &now, 1), 500);
 }
 
+static void only_a_cost_that_outlasts_two_windows_stops_them(void **state)
+{
+	struct budget *b = *state;
+
+	assert_false(budget_stop(b, 40001, 10000, 0)); /* no window, no blame */
+	assert_false(budget_stop(b, 40001, 10000, 1));
+	assert_false(budget_stop(b, 90000, 10000, 2));
+	assert_false(budget_stop(b, 40000, 10000, 2)); /* within: all over */
+	assert_false(budget_stop(b, 40001, 10000, 5));
+	assert_false(budget_stop(b, BUDGET_UNKNOWN, 10000, 6));
+	assert_false(budget_stop(b, 40001, 10000, 7));
+	assert_false(budget_stop(b, 40001, 10000, 8));
+	assert_true(budget_stop(b, 40001, 10000, 9));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -163,6 +178,7 @@ int main(void)
 		T(overhead_adds_windows_callbacks_and_threads),
 		T(unknown_slowdown_is_said_to_be_unknown),
 		T(start_up_is_not_taken_for_the_rule),
+		T(only_a_cost_that_outlasts_two_windows_stops_them),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
