@@ -135,19 +135,23 @@ static bool is_own_stack(const struct lease *l)
 		l->saved.thread < l->stack.end);
 }
 
-static bool save(struct lease *l)
+/* BORROW_LOST: it would be in vain as well the next time. */
+static enum borrow_end save(struct lease *l)
 {
 	struct thread_choice *c = &l->choice;
 
 	if (cpu_save(l->stop.tid, &l->saved) ||
 	    ptrace(PTRACE_GETSIGMASK, l->stop.tid, (void *)sizeof(l->sigmask),
-		   &l->sigmask) ||
-	    !is_as_chosen(l) || !is_own_stack(l))
-		return false;
+		   &l->sigmask))
+		return BORROW_LOST;
+	if (!is_as_chosen(l))
+		return BORROW_AGAIN;
+	if (!is_own_stack(l))
+		return BORROW_LOST;
 	/* The same call at the same place may be a later one by now. */
 	cpu_get_args(&l->saved.regs, c->at.args);
 	thread_rank(&c->at, l->b->target->pidfd, &c->endless);
-	return true;
+	return BORROW_DONE;
 }
 
 static bool shares_mounts(pid_t pid)
@@ -219,9 +223,10 @@ static enum borrow_end take(struct lease *l)
 	end = stop(l);
 	if (end != BORROW_DONE)
 		return end;
-	if (!save(l)) {
+	end = save(l);
+	if (end != BORROW_DONE) {
 		stop_detach(&l->stop);
-		return BORROW_AGAIN;
+		return end;
 	}
 	end = l->filters ? check_filter(l) : BORROW_DONE;
 	if (end != BORROW_DONE)

@@ -25,8 +25,8 @@ struct borrow {
 enum borrow_end {
 	BORROW_DONE,  /* the new thread is there, the old one back */
 	BORROW_AGAIN, /* nothing has happened; try another thread */
-	BORROW_LOST,  /* the same, but this one cannot be stopped now (vfork);
-			 it is let go when our thread ends */
+	BORROW_LOST,  /* the same, but not this one again: it cannot be stopped
+			 now (vfork; stop_let_go is for it), or is unfit */
 	BORROW_FAILED /* see the report */
 };
 

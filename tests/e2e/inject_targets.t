@@ -221,7 +221,9 @@ def nobody_to_borrow():
         check("16 KiB of stack: attached or refused, and it lives on",
               report["refusal"] in ("ok", "busy") and A.alive(t.pid), report)
     with A.Odd("fiber") as t:
-        refused(t, {"busy"}, "a stack among other things")
+        report = refused(t, {"busy"}, "a stack among other things")
+        check("a stack among other things: it was stopped once",
+              report["stops"] == 1, report)
 
 
 def signals():
