@@ -213,7 +213,8 @@ static const struct row json_rows[] = {
 	{ { "`health.lost.ring`", "integer",
 	    "records that an agent could not hand over" } },
 	{ { "`health.lost.records`", "integer",
-	    "kernel records dropped by CUPTI or refused for bad times" } },
+	    "kernel records dropped by CUPTI, refused for bad times, or "
+	    "too late for their window" } },
 	{ { "`health.lost.requests`", "integer",
 	    "request records lost between the kernel and moetop" } },
 	{ { "`health.lost.desyncs`", "integer",
