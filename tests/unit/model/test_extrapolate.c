@@ -301,7 +301,9 @@ static int simulate(void **state)
 
 static void test_mean_errors(void **state)
 {
-	/* what the reference arithmetic reached, per cent */
+	/* What the reference arithmetic reached, per cent, with a seed of its
+	 * own.  With other seeds it and this vary alike: 0.9 to 1.3 at x2, 2.0
+	 * to 2.7 at x4. */
 	static const double most[FACTORS] = { 1.1, 2.4, 4.0, 4.9 };
 
 	(void)state;
