@@ -68,7 +68,7 @@ at_work() {
 t "target, wire, cupti and agent compile for aarch64 without a warning" compile
 t "the agent links for aarch64" link_agent
 t "its test programs build" build_programs
-t "registers, frame and gadgets: 23 checks" at_work 23 "$T/inject"
+t "registers, frame and gadgets: 25 checks" at_work 25 "$T/inject"
 t "the boot code loads the agent: 7 checks" at_work 7 "$T/boot" "$T/agent.so"
 echo "1..$n"
 exit $bad
