@@ -47,8 +47,8 @@ static void widen_clusters(struct sample_clusters *c, double by)
 	c->ff *= by * by;
 }
 
-/* From the experts of the mean rank to those of the layer; what the fullest rank
- * has keeps its proportion. */
+/* From the experts of the mean rank to those of the layer; what the fullest
+ * rank has keeps its proportion. */
 static void widen(struct sample_window *w, unsigned shares)
 {
 	if (shares < 2)

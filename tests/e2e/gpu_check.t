@@ -255,7 +255,7 @@ def play(mode, count):
 # ---- the tests -------------------------------------------------------------
 
 def run_check(fault, cycles=4):
-    env = dict(os.environ, GPU_CHECK_CYCLES=str(cycles))
+    env = dict(os.environ, GPU_CHECK_CYCLES=str(cycles), GPU_CHECK_SLEEP_S="3")
     env[FAULT] = fault
     p = subprocess.run([sys.executable, CHECK, "/agent.so", __file__], env=env,
                        capture_output=True, text=True, timeout=200)

@@ -19,7 +19,8 @@ EDGE_NS = 100000000  # around a window: recording is turned on, or drained
 WARM_STEPS = 100
 START_S, RUN_S = 60, 120
 CYCLES = int(os.environ.get("GPU_CHECK_CYCLES", 100))
-GROWTH_MB, ASLEEP_S, SLEEP_S = 64, 1, 15
+SLEEP_S = float(os.environ.get("GPU_CHECK_SLEEP_S", 15))
+GROWTH_MB, ASLEEP_S = 64, 1
 failed = 0
 
 
