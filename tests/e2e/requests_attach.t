@@ -140,7 +140,7 @@ def through(rung, tmp):
     t = Tracker(rung, listener.getsockname()[1], tmp)
     try:
         if t.refused:
-            check(f"{rung} # SKIP not on this kernel", True)
+            check(f"{rung}: not on this kernel", True)
             return
         waiting = WAITING + EARLY
         s = t.state(time.monotonic())
@@ -186,7 +186,7 @@ def with_probes(tmp):
     t = Tracker("K", listener.getsockname()[1], tmp)
     try:
         if t.refused:
-            check("probes # SKIP not on this kernel", True)
+            check("probes: K is not on this kernel", True)
             return
         begin = time.monotonic()
         for x in quick[:5]:  # the next request corrects at once

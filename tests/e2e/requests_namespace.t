@@ -43,7 +43,7 @@ def through(rung, app, clients):
         s = next(snapshots(moetop, 20))
         tier = s["health"]["tiers"]["T1"]
         if tier["state"] != "ok":
-            check(f"{rung} # SKIP {tier['what']}", True)
+            check(f"{rung}: not on this kernel: {tier['what']}", True)
             return
         check(f"{rung}: T1 says so", f"by {rung} " in tier["what"], tier)
         load = json.loads(subprocess.run(clients, stdout=subprocess.PIPE,

@@ -185,7 +185,7 @@ def main():
                 name += f" by {rung}"
             ran = run(rung, users, rounds, tmp)
             if not ran:
-                check(f"{name} # SKIP not on this kernel", True)
+                check(f"{name}: not on this kernel", rung is not None)
                 continue
             clients, app, lines = ran
             states = [x for x in lines if "before_ns" in x]
