@@ -44,7 +44,8 @@ struct window {
 	enum window_stage stage;
 	bool sampling;
 	uint32_t number;
-	uint64_t start_ns, end_ns, flush_ns, drain_ns;
+	uint64_t start_ns, end_ns, flush_ns;
+	uint64_t heard_ns; /* while draining: when records last came */
 	/* Counters when it opened. */
 	uint64_t kernels_before, dropped_before, stamps_before;
 	struct plan_totals totals;

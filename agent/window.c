@@ -14,8 +14,10 @@
 
 #define FLUSH_NS 50000000ull
 #define DRAIN_FLUSH_NS 20000000ull
-#define DRAIN_LEAST_NS 60000000ull
-#define DRAIN_MOST_NS 300000000ull
+/* Work of the window may still be queued on the device; a flush by force would
+ * take its times away.  The longest silence between two kernels, and in all. */
+#define DRAIN_SILENCE_NS 150000000ull
+#define DRAIN_MOST_NS 2500000000ull
 #define SILENT_LAUNCHES 8 /* so many, and some must have run */
 #define LOSS_MOST 1000u   /* one record in so many: sums are right to 0.1 % */
 #define SPOILT_MOST 3u    /* CUPTI lives in a row */
@@ -146,7 +148,7 @@ static void close_window(void)
 
 	w->stage = WINDOW_DRAINING;
 	w->end_ns = agent_now_ns();
-	w->flush_ns = w->end_ns;
+	w->flush_ns = w->heard_ns = w->end_ns;
 	w->ran = launched() - w->ran;
 	agent.window_ns += w->end_ns - w->start_ns;
 	close_kinds();
@@ -384,15 +386,16 @@ static void poll_open(uint64_t now_ns)
 static void poll_draining(uint64_t now_ns)
 {
 	struct window *w = &agent.window;
-	bool quiet;
 
 	if (now_ns < w->flush_ns)
 		return;
-	quiet = flush(false) == 0 && now_ns - w->end_ns >= DRAIN_LEAST_NS;
+	if (flush(false))
+		w->heard_ns = now_ns;
 	w->flush_ns = now_ns + DRAIN_FLUSH_NS;
 	if (!sampler_is_idle())
 		return;
-	if (!quiet && now_ns - w->end_ns < DRAIN_MOST_NS)
+	if (now_ns - w->heard_ns < DRAIN_SILENCE_NS &&
+	    now_ns - w->end_ns < DRAIN_MOST_NS)
 		return;
 	flush(true);
 	finish();

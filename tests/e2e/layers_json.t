@@ -20,7 +20,7 @@ from tap import check, end  # noqa: E402
 from truth import Truth  # noqa: E402
 
 TIME_WITHIN = 0.02
-LINES = 8
+LINES, LINES_MANY = 8, 12  # the prompts of many users take seconds
 AGE_NS = 1.5e9  # a window is no older when it is shown first
 ENV = dict(os.environ, MOETOP_PERIOD_MS="1500",
            MOETOP_NVML=f"{L.O}/sim/lib/libnvidia-ml.so.1")
@@ -58,7 +58,7 @@ def watch(late, backend, model, users, options, folder):
         try:
             out = subprocess.run(
                 [f"{L.O}/moetop", "-p", str(sim.pid), "--json", "--count",
-                 str(LINES)], env=ENV, stdout=subprocess.PIPE, stderr=log,
+                 str(LINES if users < 200 else LINES_MANY)], env=ENV, stdout=subprocess.PIPE, stderr=log,
                 text=True, timeout=60, check=False)
         finally:
             sim.terminate()
