@@ -232,11 +232,14 @@ def signals():
         masks = [A.status(t.pid, m) for m in ("SigIgn", "SigBlk")]
         accepted(t, "a handler of SIGTRAP", end=False)
         later = int(A.status(t.pid, "SigCgt"), 16)
+        # The thread may still be on its way home.
+        after, end = None, time.monotonic() + 2
+        while after != masks and time.monotonic() < end:
+            after = [A.status(t.pid, m) for m in ("SigIgn", "SigBlk")]
         # glibc takes its own two signals when it makes the first thread
         check("handlers and masks are as before",
-              later & ~(3 << 31) == caught & ~(3 << 31) and
-              masks == [A.status(t.pid, m) for m in ("SigIgn", "SigBlk")],
-              (hex(caught), hex(later)))
+              later & ~(3 << 31) == caught & ~(3 << 31) and masks == after,
+              (hex(caught), hex(later), masks, after))
         t.p.stdin.write("\n")
         t.p.stdin.flush()
         line = A.line_of(t.p.stdout, 5)
