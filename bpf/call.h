@@ -160,4 +160,25 @@ call_received(struct conn *c, const struct call *call, __u32 bytes, __u32 flags)
 
 #define CALL_TAKES_NOTHING (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)
 
+/* The call that is about to return has sent so many bytes. */
+static __always_inline int returning_sent(struct conn *c, int bytes)
+{
+	struct call call;
+
+	call_read(&call, call_registers(), 0);
+	call_sent(c, &call, (__u32)bytes);
+	return 0;
+}
+
+/* It has received them; only its own flags tell how. */
+static __always_inline int returning_received(struct conn *c, int bytes)
+{
+	struct call call;
+
+	call_read(&call, call_registers(), CALL_FLAGS);
+	if (!(call.flags & CALL_TAKES_NOTHING))
+		call_received(c, &call, (__u32)bytes, call.flags);
+	return 0;
+}
+
 #endif

@@ -12,33 +12,16 @@
 SEC("fexit/tcp_sendmsg")
 int BPF_PROG(on_send, struct sock *sk, void *m, __u64 n, int ret)
 {
-	struct call call;
-	struct conn *c;
+	struct conn *c = ret > 0 ? conn_of(sk) : NULL;
 
-	if (ret <= 0)
-		return 0;
-	c = conn_of(sk);
-	if (!c)
-		return 0;
-	call_read(&call, call_registers(), 0);
-	call_sent(c, &call, (__u32)ret);
-	return 0;
+	return c ? returning_sent(c, ret) : 0;
 }
 
 static __always_inline int received(struct sock *sk, int ret)
 {
-	struct call call;
-	struct conn *c;
+	struct conn *c = ret > 0 ? conn_of(sk) : NULL;
 
-	if (ret <= 0)
-		return 0;
-	c = conn_of(sk);
-	if (!c)
-		return 0;
-	call_read(&call, call_registers(), CALL_FLAGS);
-	if (!(call.flags & CALL_TAKES_NOTHING))
-		call_received(c, &call, (__u32)ret, call.flags);
-	return 0;
+	return c ? returning_received(c, ret) : 0;
 }
 
 SEC("fexit/tcp_recvmsg")

@@ -10,17 +10,9 @@
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(on_send, struct sock *sk, int ret, int flags)
 {
-	struct call call;
-	struct conn *c;
+	struct conn *c = ret > 0 ? conn_of(sk) : NULL;
 
-	if (ret <= 0)
-		return 0;
-	c = conn_of(sk);
-	if (!c)
-		return 0;
-	call_read(&call, call_registers(), 0);
-	call_sent(c, &call, (__u32)ret);
-	return 0;
+	return c ? returning_sent(c, ret) : 0;
 }
 
 SEC("tp_btf/sock_recv_length")

@@ -80,13 +80,8 @@ int on_send(void *regs)
 {
 	int ret = result(regs);
 	struct conn *c = leave(ret);
-	struct call call;
 
-	if (!c)
-		return 0;
-	call_read(&call, call_registers(), 0);
-	call_sent(c, &call, (__u32)ret);
-	return 0;
+	return c ? returning_sent(c, ret) : 0;
 }
 
 SEC("kretprobe/tcp_recvmsg")
@@ -94,12 +89,6 @@ int on_recv(void *regs)
 {
 	int ret = result(regs);
 	struct conn *c = leave(ret);
-	struct call call;
 
-	if (!c)
-		return 0;
-	call_read(&call, call_registers(), CALL_FLAGS);
-	if (!(call.flags & CALL_TAKES_NOTHING))
-		call_received(c, &call, (__u32)ret, call.flags);
-	return 0;
+	return c ? returning_received(c, ret) : 0;
 }
