@@ -3,16 +3,7 @@
 # time limit: 600 s
 cd "$(dirname "$0")/.." || exit 1
 O=${O:-build}
-n=0 bad=0
-t() {
-	n=$((n + 1)) name=$1; shift
-	if out=$("$@" 2>&1); then
-		echo "ok $n - $name"
-	else
-		echo "not ok $n - $name"; bad=1
-		printf '%s\n' "$out" | head -60 | sed 's/^/# /'
-	fi
-}
+. tests/tap.sh
 sources() { git ls-files '*.c' '*.h'; }
 
 format() {
@@ -51,5 +42,4 @@ t "no path of a machine and no registry is named" no_paths
 t "the agent exports one symbol" exports
 t "cppcheck finds nothing" check_cppcheck
 t "the clang analyser finds nothing" analyze
-echo "1..$n"
-exit $bad
+finish

@@ -3,16 +3,7 @@
 # so it may refer to nothing outside its own section
 cd "$(dirname "$0")/../.." || exit 1
 O=${O:-build}
-n=0 bad=0
-t() {
-	n=$((n + 1)) name=$1; shift
-	if out=$("$@" 2>&1); then
-		echo "ok $n - $name"
-	else
-		echo "not ok $n - $name"; bad=1
-		printf '%s\n' "$out" | head -20 | sed 's/^/# /'
-	fi
-}
+. tests/tap.sh
 # Only the two ends of the section, which the linker knows.
 symbols() {
 	nm -u "$1" | awk '{print $2}' |
@@ -62,5 +53,4 @@ fi
 t "the library has it in one piece" one_piece "$O/libmoetop-agent.so"
 t "the loader changes nothing in it" \
 	no_relocation_at_run_time "$O/libmoetop-agent.so"
-echo "1..$n"
-exit $bad
+finish

@@ -5,16 +5,7 @@ cd "$(dirname "$0")/../.." || exit 1
 T=$(mktemp -d) || exit 1
 trap 'rm -rf "$T"' EXIT
 CC=aarch64-linux-gnu-gcc
-n=0 bad=0
-t() {
-	n=$((n + 1)) name=$1; shift
-	if out=$("$@" 2>&1); then
-		echo "ok $n - $name"
-	else
-		echo "not ok $n - $name"; bad=1
-		printf '%s\n' "$out" | head -60 | sed 's/^/# /'
-	fi
-}
+. tests/tap.sh
 command -v $CC >/dev/null && command -v qemu-aarch64-static >/dev/null || {
 	echo "1..0 # SKIP no compiler for aarch64, or no qemu-aarch64-static"
 	exit 0
@@ -70,5 +61,4 @@ t "the agent links for aarch64" link_agent
 t "its test programs build" build_programs
 t "registers, frame and gadgets: 25 checks" at_work 25 "$T/inject"
 t "the boot code loads the agent: 7 checks" at_work 7 "$T/boot" "$T/agent.so"
-echo "1..$n"
-exit $bad
+finish

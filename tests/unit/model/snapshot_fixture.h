@@ -15,19 +15,7 @@
 #include "model/hw.h"
 #include "model/sample.h"
 #include "model/snapshot.h"
-
-/* Qwen3-30B-A3B in bf16. */
-static const struct arch arch = {
-	.experts = 128,
-	.top_k = 8,
-	.layers = 48,
-	.moe_layers = 48,
-	.expert_params = 4718592,
-	.expert_bytes = 9437184,
-	.dense_params = 1.22e9,
-	.dense_bytes = 2.44e9,
-	.kv_bytes_per_token = 98304,
-};
+#include "tests/unit/model/qwen.h"
 
 static struct fixture {
 	struct model *model;
@@ -65,7 +53,7 @@ static inline int tear_down(void **state)
 
 static inline void update(void)
 {
-	model_update(f->model, &f->in, &arch, gpu_find("H200"), &f->snap);
+	model_update(f->model, &f->in, &qwen, gpu_find("H200"), &f->snap);
 	f->window.windows = 0; /* used */
 	f->in.time += f->in.interval_s;
 	f->in.now_ns += f->in.interval_s * 1e9;

@@ -171,7 +171,7 @@ static void test_edge_values(void **state)
 {
 	static const double tokens[] = { 0, 1, 1e6 };
 	static const double intervals[] = { 0, -1, NAN, 0.2, 5, INFINITY };
-	struct arch all = arch; /* k = E: dense in all but name */
+	struct arch all = qwen; /* k = E: dense in all but name */
 
 	(void)state;
 	all.top_k = 128;
@@ -183,7 +183,7 @@ static void test_edge_values(void **state)
 		give_agent(b > 0 ? 10 : 0);
 		give_window(b, fmin(b * 8, 128), 0);
 		f->window.end_ns += i;
-		model_update(f->model, &f->in, &arch, gpu_find("H200"),
+		model_update(f->model, &f->in, &qwen, gpu_find("H200"),
 			     &f->snap);
 		all_finite();
 		f->window.windows = 1;
@@ -232,13 +232,13 @@ static void test_dense_model_has_no_valley(void **state)
 
 static void test_what_a_verdict_lacks(void **state)
 {
-	struct arch odd = arch;
+	struct arch odd = qwen;
 
 	(void)state;
 	give_requests(16, 0);
 	model_update(f->model, &f->in, NULL, NULL, &f->snap);
 	assert_non_null(strstr(f->snap.verdict[0], "--model"));
-	model_update(f->model, &f->in, &arch, NULL, &f->snap);
+	model_update(f->model, &f->in, &qwen, NULL, &f->snap);
 	assert_int_equal(f->snap.regime, REGIME_UNKNOWN);
 	assert_non_null(strstr(f->snap.verdict[0], "peak bandwidth"));
 	assert_string_equal(f->snap.compute_type, "");

@@ -85,7 +85,7 @@ static void update_of(const struct arch *a)
  * layer in two looks back 128 tokens only, sparse attention reads 512. */
 static void test_kv_as_it_is_stored_and_read(void **state)
 {
-	struct arch eight = arch, sliding = arch, sparse = arch;
+	struct arch eight = qwen, sliding = qwen, sparse = qwen;
 
 	(void)state;
 	eight.kv_element_bytes = 1;

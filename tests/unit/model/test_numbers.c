@@ -174,7 +174,7 @@ static void test_random_what_ifs(void **state)
 	(void)state;
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		struct whatif w = { .valid = true,
-				    .arch = arch,
+				    .arch = qwen,
 				    .gpu_bw = 4.8e12,
 				    .gpu_flops = below(2) ? 1e15 : 0,
 				    .gpus = 1 + below(8),
@@ -366,7 +366,7 @@ static void test_random_samples(void **state)
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		unsigned shape = below(8);
 		const struct arch *a = shape < 4   ? &odd_shapes[shape]
-				       : shape < 7 ? &arch
+				       : shape < 7 ? &qwen
 						   : NULL;
 
 		random_sample();

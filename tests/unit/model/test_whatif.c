@@ -11,6 +11,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "tests/unit/model/qwen.h"
+
 static void near(double got, double want, double rel)
 {
 	if (fabs(got - want) <= rel * fmax(fabs(want), 1e-300))
@@ -18,19 +20,6 @@ static void near(double got, double want, double rel)
 	print_error("got %.17g, want %.17g\n", got, want);
 	fail();
 }
-
-/* Qwen3-30B-A3B in bf16. */
-static const struct arch qwen = {
-	.experts = 128,
-	.top_k = 8,
-	.layers = 48,
-	.moe_layers = 48,
-	.expert_params = 4718592,
-	.expert_bytes = 9437184,
-	.dense_params = 1.22e9,
-	.dense_bytes = 2.44e9,
-	.kv_bytes_per_token = 98304,
-};
 
 /* ---- calibration ------------------------------------------------------ */
 

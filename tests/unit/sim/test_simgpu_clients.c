@@ -1,14 +1,9 @@
 /* The releases that the simulated CUPTI can play, and clients side by side.
  * Each test runs in a process of its own, which ends with 0 or the number of
  * the check that failed. */
-#include "tests/unit/sim/simgpu_fixture.h"
+#include "tests/unit/sim/simgpu_child.h"
 
-#include <sys/wait.h>
-
-#define KERNELS 12
 #define BUFFER_BYTES 4096
-
-static CUdeviceptr memory;
 
 static struct {
 	int (*Subscribe)(void **, cupti_callback, void *,
@@ -56,38 +51,6 @@ static int start(const char *toolkit)
 	return gpu_open("H200") || cupti_open() || v2_open() ||
 	       cuMemAlloc_v2(&memory, 4096);
 }
-
-static int launch_all(void)
-{
-	int bad = 0;
-
-	for (int i = 0; i < KERNELS; i++)
-		bad |= launch_write(gpu.stream, memory, 0, 5000, NULL);
-	return bad | cuStreamSynchronize(gpu.stream);
-}
-
-static void expect_child(int (*body)(void))
-{
-	int status = 0;
-	char file[80]; /* _exit leaves it */
-	pid_t pid = fork();
-
-	assert_true(pid >= 0);
-	if (pid == 0)
-		_exit(body());
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	snprintf(file, sizeof(file), "/dev/shm/moetop-sim-gpu%u-%d", getuid(),
-		 (int)pid);
-	unlink(file);
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 0);
-}
-
-#define CHECK(n, x)               \
-	do {                      \
-		if (!(x))         \
-			return n; \
-	} while (0)
 
 /* ---- releases -------------------------------------------------------------------- */
 
