@@ -124,7 +124,7 @@ $(O)/%.bpf.o: %.bpf.c
 	@mkdir -p $(@D)
 	$(call say,BPF,$<)$(CLANG) -g -O2 -target bpf -mcpu=v2 -D__bpf__ -Wall \
 	    -iquote . -MMD -MP -c -o $@ $<
-$(O)/%.skel.h: $(O)/%.bpf.o
+$(bpf:%.bpf.c=$(O)/%.skel.h): %.skel.h: %.bpf.o
 	$(call say,SKEL,$@)$(BPFTOOL) gen skeleton $< name \
 	    $(subst .,_,$(notdir $*))_bpf >$@ 2>$@.log || { cat $@.log; exit 1; }
 $(O)/%.pb-c.c $(O)/%.pb-c.h &: %.proto

@@ -17,4 +17,6 @@ if [ -n "$CI" ] && grep -i '# *skip' "$log" >&2; then
 	echo "# $1: a test was left out, see above; under CI that is a failure"
 	rc=1
 fi
+# prove keeps what a test prints to itself; a failure is shown.
+[ "$rc" = 0 ] || sed -n '/^not ok/,/^ok/{/^ok/!p}' "$log" | cut -c1-2000 >&2
 exit "$rc"
