@@ -26,6 +26,31 @@ double hist_quantile(const struct sample_hist *h, double q)
 	return lower;
 }
 
+/* Where more are in use than there is room for, equal runs of neighbours share
+ * a bucket. */
+static void fill_buckets(const struct sample_hist *h, struct snapshot_hist *out)
+{
+	unsigned n = h->n < SAMPLE_HIST_BUCKETS ? h->n : SAMPLE_HIST_BUCKETS;
+	unsigned used = 0, run, in_run = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		used += h->buckets[i] > 0;
+	run = (used + SNAPSHOT_BUCKETS_MAX - 1) / SNAPSHOT_BUCKETS_MAX;
+	for (unsigned i = 0; i < n; i++) {
+		struct snapshot_bucket *b = &out->buckets[out->n_buckets];
+
+		if (!h->buckets[i])
+			continue;
+		if (in_run)
+			b--;
+		else
+			out->n_buckets++;
+		b->upper = h->upper[i];
+		b->count += h->buckets[i];
+		in_run = (in_run + 1) % run;
+	}
+}
+
 void hist_view(const struct sample_hist *h, enum value_source source,
 	       struct snapshot_hist *out)
 {
@@ -37,4 +62,5 @@ void hist_view(const struct sample_hist *h, enum value_source source,
 	out->p50 = value_make(hist_quantile(h, 0.5), source);
 	out->p90 = value_make(hist_quantile(h, 0.9), source);
 	out->p99 = value_make(hist_quantile(h, 0.99), source);
+	fill_buckets(h, out);
 }

@@ -83,8 +83,18 @@ const char *side_name(enum side s);
 #define SNAPSHOT_FINDINGS_MAX 16u
 #define SNAPSHOT_TIERS 5u
 
+/* Those that are not empty, ascending; neighbours are merged beyond the
+ * number that there is room for. */
+#define SNAPSHOT_BUCKETS_MAX 256u
+struct snapshot_bucket {
+	double upper; /* its values are at most this, above the one before */
+	uint64_t count;
+};
+
 struct snapshot_hist {
 	struct value count, sum, p50, p90, p99;
+	unsigned n_buckets; /* of the same values; 0 without a count */
+	struct snapshot_bucket buckets[SNAPSHOT_BUCKETS_MAX];
 };
 
 /* One kernel class in a layer; as the layer's time: known, stale or not. */
@@ -114,6 +124,16 @@ struct snapshot_class {
 	unsigned group; /* enum kernel_group */
 	struct value calls_per_step, seconds_per_step, share;
 	struct value sum_seconds_per_step; /* durations added up */
+};
+
+/*
+ * Rows of every expert over the last minute, decode steps, where rows are
+ * sampled: sums over the sampled steps of that layer.
+ */
+#define SNAPSHOT_EXPERT_CELLS_MAX 65536u
+struct snapshot_experts {
+	unsigned n_layers, n_experts; /* 0 none; product <= CELLS_MAX */
+	uint32_t rows[SNAPSHOT_EXPERT_CELLS_MAX]; /* [layer * n_experts + e] */
 };
 
 /* The mean step of one phase. */
@@ -201,6 +221,13 @@ struct snapshot_health {
 	char message[160];          /* newest line for the message bar */
 };
 
+/* A launch option of the server that matters, as it was given or read. */
+#define SNAPSHOT_OPTIONS_MAX 24u
+struct snapshot_option {
+	char name[24];  /* "tp", "quantization", "capture_sizes" */
+	char value[48]; /* "8", "fp8", "1..512 (67)" */
+};
+
 struct snapshot_target {
 	int32_t pid;
 	char engine[16], engine_version[24];
@@ -214,6 +241,20 @@ struct snapshot_target {
 	char host[48];
 	unsigned n_ranks;
 	struct snapshot_rank ranks[SNAPSHOT_RANKS_MAX];
+	char container[64]; /* id or pod of its cgroup, "" none */
+	unsigned n_options;
+	struct snapshot_option options[SNAPSHOT_OPTIONS_MAX];
+};
+
+/* A number of ours against the engine's own. */
+#define SNAPSHOT_CHECKS_MAX 8u
+enum check_state { CHECK_UNKNOWN, CHECK_AGREES, CHECK_DIFFERS };
+struct snapshot_check {
+	char name[32]; /* "running", "tokens_per_second" */
+	enum check_state state;
+	double ours, theirs;    /* NAN unknown */
+	double tolerance_ratio; /* of the larger one */
+	char why[96];           /* what explains the difference, "" nothing */
 };
 
 /* Requests by what their path is for, in the order of enum endpoint. */
@@ -268,6 +309,9 @@ struct snapshot {
 	unsigned n_findings;
 	struct finding findings[SNAPSHOT_FINDINGS_MAX];
 	char verdict[3][160]; /* plain words for the box, "" unused */
+	struct snapshot_experts experts;
+	unsigned n_checks;
+	struct snapshot_check checks[SNAPSHOT_CHECKS_MAX];
 	unsigned n_what_if;
 	struct snapshot_what_if what_if[SNAPSHOT_WHAT_IF_MAX];
 	/* for whatif_at with any change; not recorded: valid only live */

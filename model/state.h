@@ -213,7 +213,7 @@ void predict_base(const struct model *m, const struct sample *in,
 void predict_table(struct model *m, double interval_s, struct snapshot *out);
 
 /* Layers, classes, shares by kernel group. */
-void tables_fill(const struct model *m, const struct evidence *e,
-		 struct snapshot *out);
+void tables_fill(const struct model *m, const struct sample *in,
+		 const struct evidence *e, struct snapshot *out);
 
 #endif

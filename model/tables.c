@@ -152,13 +152,33 @@ static void fill_step(const struct sample_window *w, unsigned phase, bool stale,
 	out->launches = per_step(w->launches[phase] * 1e9, steps, stale);
 }
 
-void tables_fill(const struct model *m, const struct evidence *e,
-		 struct snapshot *out)
+/* As many layers as there is room for, whole. */
+static void fill_experts(const struct model *m, const struct sample *in,
+			 struct snapshot_experts *out)
+{
+	unsigned n = in->expert_rows_n, layers = 0;
+
+	out->n_layers = out->n_experts = 0;
+	if (!in->expert_rows || !n || !m->have_window)
+		return;
+	layers = m->window.n_layers < SAMPLE_LAYERS_MAX ? m->window.n_layers
+							: SAMPLE_LAYERS_MAX;
+	if (layers > SNAPSHOT_EXPERT_CELLS_MAX / n)
+		layers = SNAPSHOT_EXPERT_CELLS_MAX / n;
+	out->n_layers = layers;
+	out->n_experts = layers ? n : 0;
+	memcpy(out->rows, in->expert_rows,
+	       sizeof(out->rows[0]) * layers * (size_t)n);
+}
+
+void tables_fill(const struct model *m, const struct sample *in,
+		 const struct evidence *e, struct snapshot *out)
 {
 	bool stale = !e->agrees || e->idle;
 
 	out->n_layers = out->n_classes = out->n_draft = 0;
 	out->n_steps = 0;
+	fill_experts(m, in, &out->experts);
 	for (unsigned g = 0; g <= SAMPLE_GROUPS; g++)
 		out->group_share[g] = (struct value){ 0 };
 	if (!m->have_window)

@@ -201,6 +201,30 @@ static void test_quantiles_within_five_percent(void **state)
 	near(view.p50.v, spread(5000), 0.05);
 }
 
+static void test_no_count_is_lost_where_buckets_are_merged(void **state)
+{
+	struct snapshot_hist view;
+	uint64_t count = 0;
+	double upper = 0;
+
+	(void)state;
+	hist = (struct sample_hist){ .n = 400 };
+	for (unsigned i = 0; i < hist.n; i++) {
+		hist.upper[i] = i + 1.0;
+		hist.buckets[i] = i % 5;
+	}
+	hist_view(&hist, SOURCE_MEASURED, &view);
+	assert_true(view.n_buckets <= SNAPSHOT_BUCKETS_MAX);
+	assert_true(view.n_buckets == 160);
+	for (unsigned i = 0; i < view.n_buckets; i++) {
+		assert_true(view.buckets[i].upper > upper);
+		upper = view.buckets[i].upper;
+		count += view.buckets[i].count;
+	}
+	assert_int_equal(count, 800);
+	assert_true(upper == 400);
+}
+
 static void test_empty_histogram(void **state)
 {
 	struct snapshot_hist view;
@@ -226,6 +250,8 @@ int main(void)
 		cmocka_unit_test(test_unknown_inputs),
 		cmocka_unit_test(test_nvml_overrules_the_data_sheet),
 		cmocka_unit_test(test_quantiles_within_five_percent),
+		cmocka_unit_test(
+			test_no_count_is_lost_where_buckets_are_merged),
 		cmocka_unit_test(test_empty_histogram),
 	};
 

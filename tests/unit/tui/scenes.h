@@ -92,9 +92,11 @@ static inline void scene_health(struct snapshot *s)
 static inline void scene_hist(struct snapshot_hist *h, double p50, double p90,
 			      double p99)
 {
-	*h = (struct snapshot_hist){ scene_ok(1000), scene_ok(1080 * p50),
-				     scene_ok(p50), scene_ok(p90),
-				     scene_ok(p99) };
+	*h = (struct snapshot_hist){ .count = scene_ok(1000),
+				     .sum = scene_ok(1080 * p50),
+				     .p50 = scene_ok(p50),
+				     .p90 = scene_ok(p90),
+				     .p99 = scene_ok(p99) };
 }
 
 /* Layers of a step in which users many tokens touch `active` experts. */
