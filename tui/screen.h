@@ -28,12 +28,27 @@ enum input {
 	INPUT_END,
 	INPUT_BACK_TAB,
 	INPUT_F1,
+	INPUT_LEFT,
+	INPUT_RIGHT,
 };
 
 /* What a screen remembers while another one is shown. */
 struct screen_state {
 	int scroll;    /* first row of its table */
 	unsigned sort; /* which of its orders */
+};
+
+/* The heat map of screen 3. */
+struct experts_state {
+	int layer, expert; /* cursor; brought into range when drawn */
+	bool by_layer;     /* every layer on a scale of its own */
+	bool by_rank;      /* a gap between the ranks of a layer */
+};
+
+/* The curve of screen 6. */
+struct valley_state {
+	bool what_if;   /* the cursor is shown */
+	double octaves; /* its place: log2 of tokens per step */
 };
 
 #define ZONES_MAX 16u
@@ -53,6 +68,8 @@ struct view {
 	bool paused; /* shot stays, history goes on */
 	unsigned screen, before_help;
 	struct screen_state state[SCREENS];
+	struct experts_state experts;
+	struct valley_state valley;
 	unsigned n_zones;
 	struct zone zones[ZONES_MAX];
 };

@@ -299,6 +299,10 @@ static int input_of(wint_t key)
 		return INPUT_UP;
 	case KEY_DOWN:
 		return INPUT_DOWN;
+	case KEY_LEFT:
+		return INPUT_LEFT;
+	case KEY_RIGHT:
+		return INPUT_RIGHT;
 	case KEY_PPAGE:
 		return INPUT_PAGE_UP;
 	case KEY_NPAGE:

@@ -38,6 +38,15 @@ static const struct theme_row {
 	[STYLE_GROUP + 4] = { 179, OWN, 6, OWN, 0, 0 },
 	[STYLE_GROUP + 5] = { 245, OWN, OWN, OWN, 0, 0 },
 	[STYLE_GROUP + 6] = { 240, OWN, OWN, OWN, 0, 0 },
+	[STYLE_CURSOR] = { OWN, OWN, OWN, OWN, LOOK_REVERSE, LOOK_REVERSE },
+	[STYLE_HEAT + 0] = { 60, OWN, 4, OWN, 0, 0 },
+	[STYLE_HEAT + 1] = { 61, OWN, 4, OWN, 0, 0 },
+	[STYLE_HEAT + 2] = { 31, OWN, 6, OWN, 0, 0 },
+	[STYLE_HEAT + 3] = { 30, OWN, 6, OWN, 0, 0 },
+	[STYLE_HEAT + 4] = { 36, OWN, 2, OWN, 0, 0 },
+	[STYLE_HEAT + 5] = { 71, OWN, 2, OWN, 0, 0 },
+	[STYLE_HEAT + 6] = { 148, OWN, 3, OWN, 0, LOOK_BOLD },
+	[STYLE_HEAT + 7] = { 220, OWN, 3, OWN, LOOK_BOLD, LOOK_BOLD },
 };
 
 struct look theme_look(enum style s, int colors)

@@ -33,8 +33,13 @@ enum style {
 	STYLE_ALERT,      /* message bar, something is wrong */
 	STYLE_GROUP,      /* first of 7: kernel groups, then idle */
 	STYLE_GROUP_LAST = STYLE_GROUP + 6,
+	STYLE_CURSOR, /* what the cursor is on, reverse */
+	STYLE_HEAT,   /* first of HEAT_LEVELS, few to many */
+	STYLE_HEAT_LAST = STYLE_HEAT + 7,
 	STYLES
 };
+
+#define HEAT_LEVELS 8
 
 enum look_attribute {
 	LOOK_BOLD = 1,
