@@ -323,11 +323,8 @@ static int draw_key(struct view *v, struct rect r, int x, int key,
 			s = STYLE_KEY_TEXT;
 		x += grid_put(&v->grid, r, x, 0, s, c);
 	}
-	if (v->n_zones < ZONES_MAX)
-		v->zones[v->n_zones++] = (struct zone){
-			.r = { r.x + start, r.y, x - start, 1 },
-			.key = key,
-		};
+	screen_zone(v, (struct rect){ r.x + start, r.y, x - start, 1 },
+		    ZONE_KEY, key);
 	return x - start;
 }
 

@@ -143,6 +143,7 @@ static void set_glyph(struct grid *g, struct rect clip, int x, int y,
 				 : i == 0 ? glyph
 					  : 0,
 			.style = (uint8_t)s,
+			.about = g->about,
 		};
 	}
 }

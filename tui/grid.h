@@ -34,11 +34,14 @@ struct cell {
 	uint32_t glyph;             /* 0: right half of the glyph before */
 	uint32_t marks[CELL_MARKS]; /* combining, 0: none */
 	uint8_t style;              /* enum style */
+	bool changed;               /* another number than a moment ago */
+	uint16_t about;             /* enum explain_id: what it tells of */
 };
 
 struct grid {
 	int w, h;
-	bool ascii; /* spell every glyph in ASCII */
+	bool ascii;     /* spell every glyph in ASCII */
+	uint16_t about; /* given to every cell that is written, see below */
 	struct cell *cells;
 };
 
@@ -63,6 +66,16 @@ int grid_put(struct grid *g, struct rect clip, int x, int y, enum style s,
 	     uint32_t glyph);
 int grid_text(struct grid *g, struct rect clip, int x, int y, enum style s,
 	      const char *utf8);
+
+/*
+ * What is written from now on tells of this (enum explain_id; 0: of nothing
+ * that could be explained).  The neighbouring cells of a row that tell of the
+ * same are one number: the explanation's cursor moves over them.
+ */
+static inline void grid_about(struct grid *g, unsigned about)
+{
+	g->about = (uint16_t)about;
+}
 
 /* Columns of a text on this grid; n bytes at most. */
 int grid_width(const struct grid *g, const char *utf8, size_t n);

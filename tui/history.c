@@ -59,10 +59,35 @@ void history_add(struct history *h, const struct snapshot *s)
 	fill(&h->points[h->newest], s);
 }
 
+static const struct span {
+	double seconds;
+	const char *name;
+} spans[] = { { HISTORY_SECONDS, "5 min" }, { 60, "1 min" }, { 15, "15 s" } };
+#define SPANS (sizeof(spans) / sizeof(*spans))
+
+static size_t span_index(const struct history *h)
+{
+	size_t i = 0;
+
+	while (i + 1 < SPANS && spans[i].seconds > history_span(h))
+		i++;
+	return i;
+}
+
+const char *history_span_name(const struct history *h)
+{
+	return spans[span_index(h)].name;
+}
+
+void history_zoom(struct history *h)
+{
+	h->span_s = spans[(span_index(h) + 1) % SPANS].seconds;
+}
+
 void history_series(const struct history *h, enum history_series which,
 		    unsigned n, double *out)
 {
-	double slot = HISTORY_SECONDS / n;
+	double slot = history_span(h) / n;
 	double now = h->n ? back(h, 0)->time : 0;
 	unsigned i = 0;
 

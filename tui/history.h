@@ -39,14 +39,25 @@ struct history_point {
 
 struct history {
 	unsigned n, newest; /* points in use; index of the newest */
+	double span_s;      /* that is shown; 0: HISTORY_SECONDS */
 	struct history_point points[HISTORY_POINTS];
 };
 
 /* All-zero is the empty history. */
 void history_add(struct history *h, const struct snapshot *s);
 
+/* The span that is shown, in seconds, and in words: "5 min", "15 s". */
+static inline double history_span(const struct history *h)
+{
+	return h->span_s > 0 ? h->span_s : HISTORY_SECONDS;
+}
+const char *history_span_name(const struct history *h);
+
+/* The next of 5 min, 1 min, 15 s. */
+void history_zoom(struct history *h);
+
 /*
- * The series over the last HISTORY_SECONDS in n equal slots, oldest first: the
+ * The series over the last history_span() in n equal slots, oldest first: the
  * newest value of each slot, the one before it where the snapshots are further
  * apart than the slots, NAN where nothing is known.
  */

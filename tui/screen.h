@@ -30,12 +30,21 @@ enum input {
 	INPUT_F1,
 	INPUT_LEFT,
 	INPUT_RIGHT,
+	INPUT_F2,
+	INPUT_DELETE,
 };
 
-/* What a screen remembers while another one is shown. */
+#define FILTER_BYTES 64u
+
+/* What a screen remembers while another one is shown.  Reset by ACTION_RESET
+ * to zero. */
 struct screen_state {
 	int scroll;    /* first row of its table */
 	unsigned sort; /* which of its orders */
+	bool reverse;  /* the other way round */
+	bool selected; /* row `cursor` of the table is marked */
+	int cursor;    /* of the rows that pass the filter, in their order */
+	char filter[FILTER_BYTES]; /* "": every row; see screen_passes */
 };
 
 /* The heat map of screen 3. */
@@ -51,12 +60,20 @@ struct valley_state {
 	double octaves; /* its place: log2 of tokens per step */
 };
 
-#define ZONES_MAX 16u
+#define ZONES_MAX 256u
 
-/* A part of the key bar that acts as a key when it is clicked. */
+/* A part of the picture that the mouse acts on. */
+enum zone_kind {
+	ZONE_KEY,     /* value: the key that a click is */
+	ZONE_COLUMN,  /* value: column, for screen.column_clicked */
+	ZONE_ROW,     /* value: row of the table, which a click selects */
+	ZONE_PICTURE, /* for screen.clicked; drags too */
+};
+
 struct zone {
-	struct rect r;
-	int key;
+	struct rect r; /* of the grid */
+	enum zone_kind kind;
+	int value;
 };
 
 /* The whole view: history, the snapshot shown, and the picture of it. */
@@ -71,7 +88,7 @@ struct view {
 	struct experts_state experts;
 	struct valley_state valley;
 	unsigned n_zones;
-	struct zone zones[ZONES_MAX];
+	struct zone zones[ZONES_MAX]; /* of the last picture */
 };
 
 struct screen {
@@ -83,6 +100,11 @@ struct screen {
 	void (*draw)(struct view *v, struct rect body);
 	/* A key that no binding took; true when it changed something. */
 	bool (*key_pressed)(struct view *v, int key);
+	/* A click on a heading, ZONE_COLUMN; NULL: nothing happens. */
+	bool (*column_clicked)(struct view *v, unsigned column);
+	/* A click in a ZONE_PICTURE or a drag that began in one, at x, y of
+	 * that zone (a drag may leave it); NULL: nothing happens. */
+	bool (*clicked)(struct view *v, const struct zone *z, int x, int y);
 };
 
 extern const struct screen screen_overview, screen_layers, screen_experts,
@@ -98,7 +120,19 @@ static inline struct screen_state *screen_state(struct view *v)
  * when the rows are next drawn, by screen_first. */
 bool screen_scroll(struct view *v, int key);
 
-/* First row to draw, of n of which `shown` fit. */
+/* First row to draw, of n of which `shown` fit; keeps the cursor among the n,
+ * and in sight when it is selected. */
 int screen_first(struct view *v, int n, int shown);
+
+/* The same keys for a table whose rows can be selected: they move the cursor,
+ * and the table scrolls along; screen_first keeps it in sight. */
+bool screen_select(struct view *v, int key);
+
+/* Whether a row with this text is shown: it holds the filter of the screen,
+ * whatever the case of its letters. */
+bool screen_passes(const struct view *v, const char *text);
+
+/* Announce a zone of the picture being drawn; beyond ZONES_MAX it is lost. */
+void screen_zone(struct view *v, struct rect r, enum zone_kind kind, int value);
 
 #endif

@@ -79,15 +79,61 @@ bool screen_scroll(struct view *v, int key)
 	return true;
 }
 
+static int within(int x, int n)
+{
+	return x >= n ? (n > 0 ? n - 1 : 0) : x < 0 ? 0 : x;
+}
+
 int screen_first(struct view *v, int n, int shown)
 {
-	int *scroll = &screen_state(v)->scroll;
+	struct screen_state *s = screen_state(v);
 
-	if (*scroll > n - shown)
-		*scroll = n - shown;
-	if (*scroll < 0)
-		*scroll = 0;
-	return *scroll;
+	s->cursor = within(s->cursor, n);
+	if (s->selected && s->scroll > s->cursor)
+		s->scroll = s->cursor;
+	if (s->selected && s->scroll <= s->cursor - shown)
+		s->scroll = s->cursor - shown + 1;
+	if (s->scroll > n - shown)
+		s->scroll = n - shown;
+	if (s->scroll < 0)
+		s->scroll = 0;
+	return s->scroll;
+}
+
+bool screen_select(struct view *v, int key)
+{
+	struct screen_state *s = screen_state(v);
+	int scroll = s->scroll;
+
+	if (!screen_scroll(v, key))
+		return false;
+	if (s->selected)
+		s->cursor += s->scroll - scroll;
+	else
+		s->cursor = scroll;
+	if (key == INPUT_HOME)
+		s->cursor = 0;
+	if (key == INPUT_END)
+		s->cursor = SCROLL_END;
+	s->scroll = scroll;
+	s->selected = true;
+	if (s->cursor < 0)
+		s->cursor = 0;
+	return true;
+}
+
+bool screen_passes(const struct view *v, const char *text)
+{
+	const char *filter = v->state[v->screen].filter;
+
+	return !filter[0] || strcasestr(text, filter);
+}
+
+void screen_zone(struct view *v, struct rect r, enum zone_kind kind, int value)
+{
+	if (v->n_zones < ZONES_MAX)
+		v->zones[v->n_zones++] =
+			(struct zone){ .r = r, .kind = kind, .value = value };
 }
 
 static unsigned show(struct view *v, unsigned screen)
@@ -163,13 +209,37 @@ unsigned view_key(struct view *v, int key)
 	return TUI_NONE;
 }
 
+static unsigned click_zone(struct view *v, const struct zone *z, int x, int y)
+{
+	const struct screen *s = screens[v->screen];
+	bool changed = false;
+
+	switch (z->kind) {
+	case ZONE_KEY:
+		return view_key(v, z->value);
+	case ZONE_ROW:
+		screen_state(v)->cursor = z->value;
+		screen_state(v)->selected = changed = true;
+		break;
+	case ZONE_COLUMN:
+		changed = s->column_clicked &&
+			  s->column_clicked(v, (unsigned)z->value);
+		break;
+	case ZONE_PICTURE:
+		changed =
+			s->clicked && s->clicked(v, z, x - z->r.x, y - z->r.y);
+		break;
+	}
+	return changed ? TUI_REDRAW : TUI_NONE;
+}
+
 unsigned view_click(struct view *v, int x, int y)
 {
 	for (unsigned i = 0; i < v->n_zones; i++) {
 		const struct rect *r = &v->zones[i].r;
 		if (x >= r->x && x < r->x + r->w && y >= r->y &&
 		    y < r->y + r->h)
-			return view_key(v, v->zones[i].key);
+			return click_zone(v, &v->zones[i], x, y);
 	}
 	return TUI_NONE;
 }
