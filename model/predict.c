@@ -20,19 +20,16 @@ static double step_now(const struct figures *f)
 	return f->step_s > 0 && isfinite(f->step_s) ? f->step_s : 0;
 }
 
-void predict_base(const struct model *m, const struct sample *in,
-		  const struct evidence *e, const struct arch *arch,
-		  const struct gpu *gpu, struct figures *f,
-		  struct snapshot *out)
+/* What does not depend on the load. */
+static void base_known(const struct model *m, const struct sample *in,
+		       const struct evidence *e, const struct arch *arch,
+		       const struct gpu *gpu, const struct figures *f,
+		       struct whatif *w)
 {
-	struct whatif *w = &out->what_if_base;
-	struct whatif_point exit;
-
-	*w = (struct whatif){ 0 };
-	if (!f->have_cost || e->idle || !(e->tokens.v > 0) ||
-	    !(f->calibration.bw > 0) || !(step_now(f) > 0))
+	if (!arch || !arch->experts || !(arch->expert_bytes > 0) ||
+	    !(f->calibration.bw > 0))
 		return;
-	w->valid = true;
+	w->known = true;
 	w->arch = *arch;
 	learn_traffic_known(m, arch, &w->traffic);
 	w->calibration = f->calibration;
@@ -42,12 +39,29 @@ void predict_base(const struct model *m, const struct sample *in,
 	w->gpu_flops = gpu ? gpu_flops(gpu, arch->compute) : 0;
 	w->tp = e->tp;
 	w->ep = e->ep;
+	w->usd_per_gpu_hour = m->settings.gpu_price;
+	w->source = SOURCE_MODELLED;
+}
+
+void predict_base(const struct model *m, const struct sample *in,
+		  const struct evidence *e, const struct arch *arch,
+		  const struct gpu *gpu, struct figures *f,
+		  struct snapshot *out)
+{
+	struct whatif *w = &out->what_if_base;
+	struct whatif_point exit;
+
+	*w = (struct whatif){ 0 };
+	base_known(m, in, e, arch, gpu, f, w);
+	if (!w->known || !f->have_cost || e->idle || !(e->tokens.v > 0) ||
+	    !(step_now(f) > 0))
+		return;
+	w->valid = true;
 	w->batch = e->tokens.v;
 	w->step_s = step_now(f);
 	w->kv_bytes = e->kv_bytes > 0 ? e->kv_bytes : 0;
 	w->kv_capacity_bytes =
 		e->kv_capacity_bytes > 0 ? e->kv_capacity_bytes : 0;
-	w->usd_per_gpu_hour = m->settings.gpu_price;
 	w->source = source_weaker(f->source, SOURCE_MODELLED);
 	whatif_settle(w);
 	if (f->exit_tokens > w->batch &&

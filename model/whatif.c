@@ -264,7 +264,8 @@ bool whatif_at(const struct whatif *w, const struct whatif_change *c,
 	struct layout l;
 
 	*out = unknown;
-	if (!w->valid || !(b >= BATCH_MIN) || !(b <= BATCH_MAX))
+	if (!(w->valid || (w->known && c->batch > 0)) || !(b >= BATCH_MIN) ||
+	    !(b <= BATCH_MAX))
 		return false;
 	out->batch = b;
 	if (layout_changed(w, c, &l))

@@ -28,9 +28,14 @@
 #include "model/traffic.h"
 #include "model/value.h"
 
-/* The deployment as it is.  Plain memory, no pointers; valid false: unknown. */
+/*
+ * The deployment as it is.  Plain memory, no pointers; valid false: the load is
+ * unknown.  Then, if known, batch, step_s and kv_bytes are 0, and a change that
+ * names a batch is answered by the model alone.
+ */
 struct whatif {
 	bool valid;
+	bool known; /* shape, GPUs and bandwidth are */
 	struct arch arch;
 	struct traffic traffic;
 	struct calibration calibration;
@@ -80,8 +85,8 @@ struct whatif_point {
 	enum whatif_limit limit;
 };
 
-/* False: w is not valid or the batch is senseless (< 0.01, > 1e7); *out is all
- * NAN. */
+/* False: w is not valid, and not known or no batch named; or the batch is
+ * senseless (< 0.01, > 1e7).  *out is all NAN then.  Takes some 15 us. */
 bool whatif_at(const struct whatif *w, const struct whatif_change *c,
 	       struct whatif_point *out);
 

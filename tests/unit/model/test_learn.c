@@ -515,6 +515,26 @@ static void test_table_of_a_window(void **state)
 	assert_false(f->snap.what_if_base.valid);
 }
 
+/* Without a load a batch can still be asked for, and nothing else. */
+static void test_base_without_load(void **state)
+{
+	struct whatif_point p;
+
+	(void)state;
+	give_requests(0, 0);
+	update();
+	assert_false(f->snap.what_if_base.valid);
+	assert_true(f->snap.what_if_base.known);
+	assert_false(whatif_at(&f->snap.what_if_base,
+			       &(struct whatif_change){ .replicas = 2 }, &p));
+	assert_true(whatif_at(&f->snap.what_if_base,
+			      &(struct whatif_change){ .batch = 64 }, &p));
+	assert_true(p.shares.gain > 0 && p.shares.gain < 1);
+	assert_true(p.step_s_low < p.step_s && p.step_s < p.step_s_high);
+	assert_true(isnan(p.cost_ratio));
+	assert_int_equal(p.limit, WHATIF_ROUTING);
+}
+
 /* Without rows nothing carries a what-if: it is there, and says so. */
 static void test_table_without_rows(void **state)
 {
@@ -572,6 +592,7 @@ int main(void)
 		T(test_overhead_is_flagged),
 		T(test_error_by_steps),
 		T(test_table_of_a_window),
+		T(test_base_without_load),
 		T(test_table_without_rows),
 		T(test_calibration_by_the_windows),
 	};
