@@ -349,8 +349,14 @@ static void put_model(const struct model *m, const struct sample *in,
 		      struct snapshot *out)
 {
 	struct value tokens = out->metrics[METRIC_TOKENS];
+	double usd = fmax(in->gpus, 1) * m->settings.gpu_price;
 	double floor;
 
+	if (usd > 0)
+		put(out, METRIC_COST_RATE, value_make(usd, SOURCE_MEASURED));
+	if (f->machine.bw > 0)
+		put(out, METRIC_PEAK_BANDWIDTH,
+		    value_make(f->machine.bw, SOURCE_MODELLED));
 	if (value_known(tokens) && tokens.v > 0 && m->settings.gpu_price > 0)
 		put(out, METRIC_COST,
 		    value_make(economics_usd_per_mtok(fmax(in->gpus, 1),

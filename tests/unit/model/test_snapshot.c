@@ -5,12 +5,19 @@
 
 /* ---- tiers ------------------------------------------------------------ */
 
+/* What the model's shape, the GPU and the price alone say. */
+static bool needs_no_server(unsigned id)
+{
+	return id == METRIC_VALLEY_FLOOR || id == METRIC_RIDGE_ROWS ||
+	       id == METRIC_COST_RATE || id == METRIC_PEAK_BANDWIDTH;
+}
+
 static void test_nothing_known(void **state)
 {
 	(void)state;
 	update();
 	for (unsigned i = 0; i < METRICS; i++)
-		if (i != METRIC_VALLEY_FLOOR && i != METRIC_RIDGE_ROWS)
+		if (!needs_no_server(i))
 			unknown((enum metric_id)i);
 	assert_int_equal(f->snap.regime, REGIME_UNKNOWN);
 	assert_int_equal(f->snap.n_findings, 0);
@@ -133,6 +140,8 @@ static void test_rows_are_the_window(void **state)
 	is(METRIC_BUSY, 0.9, VALUE_OK, SOURCE_MEASURED);
 	is(METRIC_PREFILL_SHARE, 0, VALUE_OK, SOURCE_MEASURED);
 	is(METRIC_COST, 3.0 / 3600 / 1600 * 1e6, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_COST_RATE, 3, VALUE_OK, SOURCE_MEASURED);
+	is(METRIC_PEAK_BANDWIDTH, 4.8e12, VALUE_OK, SOURCE_MODELLED);
 }
 
 static void test_shares_follow_the_formulas(void **state)
@@ -365,6 +374,7 @@ static void test_idle_at_once(void **state)
 	is(METRIC_ACTIVE_EXPERTS, 64, VALUE_STALE, SOURCE_MEASURED);
 	assert_int_equal(metric(METRIC_STEP_SECONDS).state, VALUE_STALE);
 	unknown(METRIC_COST);
+	is(METRIC_COST_RATE, 3, VALUE_OK, SOURCE_MEASURED);
 	assert_int_equal(f->snap.n_findings, 0);
 }
 
