@@ -21,7 +21,7 @@ static double known_or_nan(struct value x)
 
 struct bar_line {
 	const char *label;
-	struct value v;
+	enum metric_id id;
 	enum number_form form;
 	enum style style;
 	double useful; /* NAN: no part is waste */
@@ -29,14 +29,17 @@ struct bar_line {
 
 static void draw_line_ends(struct view *v, struct rect r, int y,
 			   const struct bar_layout *b, const char *label,
-			   struct value x, enum number_form form)
+			   enum metric_id id, enum number_form form)
 {
+	struct value x = *metric(v, id);
 	char text[NUMBER_TEXT];
 
 	format_column(text, x, form);
 	grid_text(&v->grid, r, b->label, y, STYLE_DIM, label);
+	grid_about(&v->grid, EXPLAIN_METRIC + id);
 	text_right(&v->grid, r, b->value, y, b->value_w,
 		   format_style(x, STYLE_STRONG), text);
+	grid_about(&v->grid, 0);
 }
 
 static void draw_details(struct view *v, struct rect r, int y,
@@ -56,9 +59,9 @@ static void draw_bar_line(struct view *v, struct rect r, int y,
 	if (y >= r.h)
 		return;
 	layout_bar(r.w, &b);
-	draw_line_ends(v, r, y, &b, l->label, l->v, l->form);
+	draw_line_ends(v, r, y, &b, l->label, l->id, l->form);
 	bar_draw(&v->grid, (struct rect){ r.x + b.bar, r.y + y, b.bar_w, 1 },
-		 known_or_nan(l->v), l->useful, l->style);
+		 known_or_nan(*metric(v, l->id)), l->useful, l->style);
 	draw_details(v, r, y, &b, fs);
 }
 
@@ -71,19 +74,19 @@ static void draw_mbu(struct view *v, struct rect r)
 	struct fields fs = { 0 };
 	struct bar_line line = {
 		.label = counted ? "MBU" : "S-MBU",
-		.v = counted ? mbu : useful,
+		.id = counted ? METRIC_MBU : METRIC_USEFUL_MBU,
 		.form = NUMBER_PERCENT,
 		.style = STYLE_BAR,
 		.useful = counted ? known_or_nan(useful) : NAN,
 	};
 
 	if (counted) {
-		fields_value(&fs, 0, "useful (S-MBU)", useful, NUMBER_PERCENT);
-		fields_value(&fs, 1, "read amplification",
-			     *metric(v, METRIC_READ_AMPLIFICATION),
-			     NUMBER_RATIO);
-		fields_value(&fs, 2, "DRAM read", *metric(v, METRIC_DRAM_READ),
-			     NUMBER_BYTES_RATE);
+		fields_metric(&fs, 0, "useful (S-MBU)", &v->shot,
+			      METRIC_USEFUL_MBU, NUMBER_PERCENT);
+		fields_metric(&fs, 1, "read amplification", &v->shot,
+			      METRIC_READ_AMPLIFICATION, NUMBER_RATIO);
+		fields_metric(&fs, 2, "DRAM read", &v->shot, METRIC_DRAM_READ,
+			      NUMBER_BYTES_RATE);
 	} else {
 		fields_add(&fs, 0, STYLE_NORMAL, "",
 			   "useful reads; MBU needs DRAM counters");
@@ -97,7 +100,7 @@ static void draw_mfu(struct view *v, struct rect r)
 	struct fields fs = { 0 };
 	struct bar_line line = {
 		.label = "MFU",
-		.v = *metric(v, METRIC_MFU),
+		.id = METRIC_MFU,
 		.form = NUMBER_PERCENT,
 		.style = STYLE_BAR,
 		.useful = NAN,
@@ -106,14 +109,15 @@ static void draw_mfu(struct view *v, struct rect r)
 	fields_add(&fs, 2, STYLE_DIM, "", "of the dense %s%speak",
 		   v->shot.compute_type, v->shot.compute_type[0] ? " " : "");
 	if (value_known(*metric(v, METRIC_TENSOR_ACTIVE)))
-		fields_value(&fs, 1, "tensor active",
-			     *metric(v, METRIC_TENSOR_ACTIVE), NUMBER_PERCENT);
+		fields_metric(&fs, 1, "tensor active", &v->shot,
+			      METRIC_TENSOR_ACTIVE, NUMBER_PERCENT);
 	format_value(ridge, *metric(v, METRIC_RIDGE_ROWS), NUMBER_COUNT);
 	fields_add(&fs, 3,
 		   format_style(*metric(v, METRIC_RIDGE_ROWS), STYLE_STRONG),
 		   "ridge", "%s rows/expert", ridge);
-	fields_value(&fs, 4, "GPU busy", *metric(v, METRIC_BUSY),
-		     NUMBER_PERCENT);
+	fields_about(&fs, EXPLAIN_METRIC + METRIC_RIDGE_ROWS);
+	fields_metric(&fs, 4, "GPU busy", &v->shot, METRIC_BUSY,
+		      NUMBER_PERCENT);
 	draw_bar_line(v, r, 1, &line, &fs);
 }
 
@@ -124,22 +128,23 @@ static void draw_phi(struct view *v, struct rect r)
 	struct fields fs = { 0 };
 	struct bar_line line = {
 		.label = "φ",
-		.v = *metric(v, METRIC_FRAGMENTATION),
+		.id = METRIC_FRAGMENTATION,
 		.form = NUMBER_RATIO,
 		.style = STYLE_BAR_COST,
 		.useful = NAN,
 	};
 
-	fields_value(&fs, 0, "rows/active expert",
-		     *metric(v, METRIC_ROWS_PER_ACTIVE), NUMBER_RATIO);
-	fields_value(&fs, 1, "single-row", *metric(v, METRIC_SINGLE_ROW),
-		     NUMBER_PERCENT);
+	fields_metric(&fs, 0, "rows/active expert", &v->shot,
+		      METRIC_ROWS_PER_ACTIVE, NUMBER_RATIO);
+	fields_metric(&fs, 1, "single-row", &v->shot, METRIC_SINGLE_ROW,
+		      NUMBER_PERCENT);
 	format_value(active, u, NUMBER_COUNT);
-	if (v->shot.target.experts)
+	if (v->shot.target.experts) {
 		fields_add(&fs, 2, format_style(u, STYLE_STRONG), "active",
 			   "%s of %u", active, v->shot.target.experts);
-	fields_value(&fs, 3, "V", *metric(v, METRIC_VALLEY_INDEX),
-		     NUMBER_RATIO);
+		fields_about(&fs, EXPLAIN_METRIC + METRIC_ACTIVE_EXPERTS);
+	}
+	fields_metric(&fs, 3, "V", &v->shot, METRIC_VALLEY_INDEX, NUMBER_RATIO);
 	draw_bar_line(v, r, 2, &line, &fs);
 }
 
@@ -148,32 +153,35 @@ static void draw_eta(struct view *v, struct rect r)
 	struct fields fs = { 0 };
 	struct bar_line line = {
 		.label = "η",
-		.v = *metric(v, METRIC_MARGINAL_GAIN),
+		.id = METRIC_MARGINAL_GAIN,
 		.form = NUMBER_RATIO,
 		.style = STYLE_BAR_GAIN,
 		.useful = NAN,
 	};
 
-	fields_value(&fs, 0, "expert reads", *metric(v, METRIC_EXPERT_SHARE),
-		     NUMBER_RATIO);
-	fields_value(&fs, 1, "KV", *metric(v, METRIC_KV_SHARE), NUMBER_RATIO);
-	fields_value(&fs, 2, "compute", *metric(v, METRIC_COMPUTE_SHARE),
-		     NUMBER_RATIO);
+	fields_metric(&fs, 0, "expert reads", &v->shot, METRIC_EXPERT_SHARE,
+		      NUMBER_RATIO);
+	fields_metric(&fs, 1, "KV", &v->shot, METRIC_KV_SHARE, NUMBER_RATIO);
+	fields_metric(&fs, 2, "compute", &v->shot, METRIC_COMPUTE_SHARE,
+		      NUMBER_RATIO);
 	if (value_known(*metric(v, METRIC_PREFILL_SHARE)))
-		fields_value(&fs, 3, "prefill",
-			     *metric(v, METRIC_PREFILL_SHARE), NUMBER_RATIO);
+		fields_metric(&fs, 3, "prefill", &v->shot, METRIC_PREFILL_SHARE,
+			      NUMBER_RATIO);
 	draw_bar_line(v, r, 3, &line, &fs);
 }
 
 /* "808 tok/s": number, then what it counts. */
-static void add_counted(struct fields *fs, unsigned rank, struct value x,
-			enum number_form form, const char *what)
+static void add_counted(struct fields *fs, unsigned rank, const struct view *v,
+			enum metric_id id, enum number_form form,
+			const char *what)
 {
+	struct value x = *metric(v, id);
 	char text[NUMBER_TEXT];
 
 	format_value(text, x, form);
 	fields_add(fs, rank, format_style(x, STYLE_STRONG), "", "%s%s %s", text,
 		   x.state == VALUE_STALE ? " (stale)" : "", what);
+	fields_about(fs, EXPLAIN_METRIC + id);
 }
 
 /* ---- step ---------------------------------------------------------------- */
@@ -204,6 +212,7 @@ static void draw_legend(struct view *v, struct rect r, int x,
 			      NUMBER_PERCENT_WHOLE);
 		fields_add(&fs, legend_rank(share, i), STYLE_GROUP + i, "",
 			   "%s %s %s", glyph, group_name(i), text);
+		fields_about(&fs, EXPLAIN_GROUP_SHARE);
 		w += grid_width(&v->grid, fs.f[fs.n - 1].text,
 				sizeof(fs.f[0].text)) +
 		     2;
@@ -229,13 +238,15 @@ void overview_step(struct view *v, struct rect r)
 	for (unsigned i = 0; i < PARTS_MAX; i++)
 		share[i] = known_or_nan(v->shot.group_share[i]);
 	layout_bar(r.w, &b);
-	draw_line_ends(v, r, 0, &b, "step", *metric(v, METRIC_STEP_SECONDS),
+	draw_line_ends(v, r, 0, &b, "step", METRIC_STEP_SECONDS,
 		       NUMBER_SECONDS);
 	parts_draw(&v->grid, (struct rect){ r.x + b.bar, r.y, b.bar_w, 1 },
 		   share, PARTS_MAX);
 	fields_value(&fs, 0, "p50", h->p50, NUMBER_SECONDS);
+	fields_about(&fs, EXPLAIN_HISTOGRAM + HISTOGRAM_STEP);
 	fields_value(&fs, 0, "p99", h->p99, NUMBER_SECONDS);
-	add_counted(&fs, 1, *metric(v, METRIC_STEPS), NUMBER_COUNT, "steps/s");
+	fields_about(&fs, EXPLAIN_HISTOGRAM + HISTOGRAM_STEP);
+	add_counted(&fs, 1, v, METRIC_STEPS, NUMBER_COUNT, "steps/s");
 	draw_details(v, r, 0, &b, &fs);
 	if (r.h > 1)
 		draw_legend(v, (struct rect){ r.x, r.y + 1, r.w, 1 }, b.bar,
@@ -262,44 +273,44 @@ static void draw_in_flight(struct view *v, struct rect r)
 {
 	struct fields fs = { 0 };
 
-	fields_value(&fs, 0, "in flight", *metric(v, METRIC_IN_FLIGHT),
-		     NUMBER_COUNT);
-	fields_value(&fs, 2, "waiting", *metric(v, METRIC_WAITING),
-		     NUMBER_COUNT);
+	fields_metric(&fs, 0, "in flight", &v->shot, METRIC_IN_FLIGHT,
+		      NUMBER_COUNT);
+	fields_metric(&fs, 2, "waiting", &v->shot, METRIC_WAITING,
+		      NUMBER_COUNT);
 	if (value_known(*metric(v, METRIC_SCRAPED_RUNNING)))
-		fields_value(&fs, 3, "running",
-			     *metric(v, METRIC_SCRAPED_RUNNING), NUMBER_COUNT);
+		fields_metric(&fs, 3, "running", &v->shot,
+			      METRIC_SCRAPED_RUNNING, NUMBER_COUNT);
 	if (value_known(*metric(v, METRIC_SCRAPED_WAITING)))
-		fields_value(&fs, 4, "queued",
-			     *metric(v, METRIC_SCRAPED_WAITING), NUMBER_COUNT);
-	fields_value(&fs, 1, "arriving", *metric(v, METRIC_ARRIVALS),
-		     NUMBER_RATE);
-	fields_value(&fs, 6, "done", *metric(v, METRIC_COMPLETED),
-		     NUMBER_COUNT);
-	fields_value(&fs, 5, "aborted", *metric(v, METRIC_ABORTED),
-		     NUMBER_COUNT);
+		fields_metric(&fs, 4, "queued", &v->shot,
+			      METRIC_SCRAPED_WAITING, NUMBER_COUNT);
+	fields_metric(&fs, 1, "arriving", &v->shot, METRIC_ARRIVALS,
+		      NUMBER_RATE);
+	fields_metric(&fs, 6, "done", &v->shot, METRIC_COMPLETED, NUMBER_COUNT);
+	fields_metric(&fs, 5, "aborted", &v->shot, METRIC_ABORTED,
+		      NUMBER_COUNT);
 	draw_fields(v, r, 0, "requests", &fs);
 }
 
 static void add_quantiles(struct fields *fs, unsigned rank, const char *label,
-			  const struct snapshot_hist *h)
+			  const struct view *v, enum histogram_id id)
 {
+	const struct snapshot_hist *h = &v->shot.hists[id];
 	char p50[NUMBER_TEXT], p99[NUMBER_TEXT];
 
 	format_value(p50, h->p50, NUMBER_SECONDS);
 	format_value(p99, h->p99, NUMBER_SECONDS);
 	fields_add(fs, rank, format_style(h->p50, STYLE_STRONG), label,
 		   "p50 %s p99 %s", p50, p99);
+	fields_about(fs, EXPLAIN_HISTOGRAM + id);
 }
 
 static void draw_latency(struct view *v, struct rect r)
 {
-	const struct snapshot_hist *h = v->shot.hists;
 	struct fields fs = { 0 };
 
-	add_quantiles(&fs, 0, "TTFT", &h[HISTOGRAM_TTFT]);
-	add_quantiles(&fs, 1, "gap", &h[HISTOGRAM_EVENT_GAP]);
-	add_quantiles(&fs, 2, "duration", &h[HISTOGRAM_DURATION]);
+	add_quantiles(&fs, 0, "TTFT", v, HISTOGRAM_TTFT);
+	add_quantiles(&fs, 1, "gap", v, HISTOGRAM_EVENT_GAP);
+	add_quantiles(&fs, 2, "duration", v, HISTOGRAM_DURATION);
 	draw_fields(v, r, 1, "latency", &fs);
 }
 
@@ -307,16 +318,13 @@ static void draw_tokens(struct view *v, struct rect r)
 {
 	struct fields fs = { 0 };
 
-	add_counted(&fs, 0, *metric(v, METRIC_TOKENS), NUMBER_COUNT, "tok/s");
-	fields_value(&fs, 1, "per step B =", *metric(v, METRIC_TOKENS_PER_STEP),
-		     NUMBER_COUNT);
-	add_counted(&fs, 2, *metric(v, METRIC_COST), NUMBER_USD,
-		    "per M tokens");
-	fields_value(&fs, 3,
-		     "valley floor B =", *metric(v, METRIC_VALLEY_FLOOR),
-		     NUMBER_COUNT);
-	add_counted(&fs, 4, *metric(v, METRIC_EVENTS), NUMBER_COUNT,
-		    "events/s");
+	add_counted(&fs, 0, v, METRIC_TOKENS, NUMBER_COUNT, "tok/s");
+	fields_metric(&fs, 1, "per step B =", &v->shot, METRIC_TOKENS_PER_STEP,
+		      NUMBER_COUNT);
+	add_counted(&fs, 2, v, METRIC_COST, NUMBER_USD, "per M tokens");
+	fields_metric(&fs, 3, "valley floor B =", &v->shot, METRIC_VALLEY_FLOOR,
+		      NUMBER_COUNT);
+	add_counted(&fs, 4, v, METRIC_EVENTS, NUMBER_COUNT, "events/s");
 	draw_fields(v, r, 2, "tokens", &fs);
 }
 

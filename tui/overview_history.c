@@ -1,4 +1,5 @@
 #include <math.h>
+#include <stdio.h>
 
 #include "tui/overview.h"
 #include "tui/widgets.h"
@@ -73,9 +74,11 @@ static void draw_graph(struct view *v, struct rect r,
 			  "no data");
 	grid_text(&v->grid, r, 0, r.h - 1, STYLE_DIM, o->label);
 	format_column(text, v->shot.metrics[o->metric], o->form);
+	grid_about(&v->grid, EXPLAIN_METRIC + o->metric);
 	text_right(&v->grid, r, r.w - 10, r.h - 1, 9,
 		   format_style(v->shot.metrics[o->metric], STYLE_STRONG),
 		   text);
+	grid_about(&v->grid, 0);
 	if (r.h < 2 || !(top > 0))
 		return;
 	format_number(text, top, o->form);
@@ -87,12 +90,16 @@ void overview_history(struct view *v, struct rect r,
 {
 	int columns = l->graph_columns, w = (r.w - 1) / columns;
 	int rule = r.h - l->graph_rows * l->graph_height;
+	char note[24];
 
 	if (r.h < 1)
 		return;
-	if (rule)
+	if (rule) {
+		snprintf(note, sizeof(note), "last %s",
+			 history_span_name(&v->history));
 		rule_draw(&v->grid, (struct rect){ r.x, r.y, r.w, 1 },
-			  "history", "last 5 min");
+			  "history", note);
+	}
 	for (int i = 0; i < OVERVIEW_GRAPHS && i < columns * l->graph_rows;
 	     i++) {
 		struct overview_graph g = graph_of(v, i);

@@ -78,21 +78,22 @@ static void latency_cell(const void *context, int row, unsigned column,
 
 static void draw_counts(struct view *v, struct rect r, int y)
 {
-	const struct value *m = v->shot.metrics;
+	const struct snapshot *s = &v->shot;
 	struct fields now = { 0 }, total = { 0 };
 
-	fields_value(&now, 0, "in flight", m[METRIC_IN_FLIGHT], NUMBER_COUNT);
-	fields_value(&now, 1, "waiting", m[METRIC_WAITING], NUMBER_COUNT);
-	fields_value(&now, 0, "arriving", m[METRIC_ARRIVALS], NUMBER_RATE);
-	fields_value(&now, 2, "events", m[METRIC_EVENTS], NUMBER_RATE);
-	fields_value(&now, 3, "engine running", m[METRIC_SCRAPED_RUNNING],
-		     NUMBER_COUNT);
-	fields_value(&now, 4, "engine queued", m[METRIC_SCRAPED_WAITING],
-		     NUMBER_COUNT);
+	fields_metric(&now, 0, "in flight", s, METRIC_IN_FLIGHT, NUMBER_COUNT);
+	fields_metric(&now, 1, "waiting", s, METRIC_WAITING, NUMBER_COUNT);
+	fields_metric(&now, 0, "arriving", s, METRIC_ARRIVALS, NUMBER_RATE);
+	fields_metric(&now, 2, "events", s, METRIC_EVENTS, NUMBER_RATE);
+	fields_metric(&now, 3, "engine running", s, METRIC_SCRAPED_RUNNING,
+		      NUMBER_COUNT);
+	fields_metric(&now, 4, "engine queued", s, METRIC_SCRAPED_WAITING,
+		      NUMBER_COUNT);
 	fields_draw(&v->grid, r, y, GAP, &now, NULL);
-	fields_value(&total, 0, "started", m[METRIC_STARTED], NUMBER_COUNT);
-	fields_value(&total, 0, "completed", m[METRIC_COMPLETED], NUMBER_COUNT);
-	fields_value(&total, 0, "aborted", m[METRIC_ABORTED], NUMBER_COUNT);
+	fields_metric(&total, 0, "started", s, METRIC_STARTED, NUMBER_COUNT);
+	fields_metric(&total, 0, "completed", s, METRIC_COMPLETED,
+		      NUMBER_COUNT);
+	fields_metric(&total, 0, "aborted", s, METRIC_ABORTED, NUMBER_COUNT);
 	fields_add(&total, 1, STYLE_DIM, "", "since attach");
 	if (v->shot.health.rung[0])
 		fields_add(&total, 2, STYLE_NORMAL, "source", "%s",
@@ -129,7 +130,8 @@ static void draw_graph(struct view *v, struct rect r,
 	format_value(text, v->shot.metrics[o->metric], o->form);
 	snprintf(title, sizeof(title), "%s %.12s", o->title, text);
 	format_number(text, top, o->form);
-	snprintf(note, sizeof(note), "5 min, top %s", text);
+	snprintf(note, sizeof(note), "%s, top %s",
+		 history_span_name(&v->history), text);
 	rule_draw(&v->grid, r, title, note);
 }
 

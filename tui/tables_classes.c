@@ -1,5 +1,6 @@
 #include <stdio.h>
 
+#include "model/explain.h"
 #include "tui/tables.h"
 
 enum class_column {
@@ -15,10 +16,17 @@ enum class_column {
 static const struct table_column columns[CLASS_COLUMNS] = {
 	[CLASS_NAME] = { .title = "kernel class", .w = 22, .left = true },
 	[CLASS_GROUP] = { .title = "group", .w = 10, .rank = 2, .left = true },
-	[CLASS_CALLS] = { .title = "calls/step", .w = 10, .rank = 3 },
-	[CLASS_TIME] = { .title = "µs/step", .w = 9 },
+	[CLASS_CALLS] = { .title = "calls/step",
+			  .w = 10,
+			  .rank = 3,
+			  .explain = EXPLAIN_CLASS_CALLS },
+	[CLASS_TIME] = { .title = "µs/step",
+			 .w = 9,
+			 .explain = EXPLAIN_CLASS_TIME },
 	[CLASS_BAR] = { .title = "", .w = 8, .rank = 1, .bar = true },
-	[CLASS_SHARE] = { .title = "share", .w = 7 },
+	[CLASS_SHARE] = { .title = "share",
+			  .w = 7,
+			  .explain = EXPLAIN_CLASS_SHARE },
 };
 
 const char *group_name(unsigned group)

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "model/explain.h"
 #include "tui/tables.h"
 
 enum layer_column {
@@ -22,18 +23,38 @@ enum layer_column {
 
 static const struct table_column columns[LAYER_COLUMNS] = {
 	[LAYER_NUMBER] = { .title = "layer", .w = 6 },
-	[LAYER_TIME] = { .title = "µs/step", .w = 9 },
-	[LAYER_EXPERT_TIME] = { .title = "experts µs", .w = 11, .rank = 4 },
+	[LAYER_TIME] = { .title = "µs/step",
+			 .w = 9,
+			 .explain = EXPLAIN_LAYER_TIME },
+	[LAYER_EXPERT_TIME] = { .title = "experts µs",
+				.w = 11,
+				.rank = 4,
+				.explain = EXPLAIN_LAYER_EXPERT_TIME },
 	[LAYER_BAR] = { .title = "", .w = 8, .rank = 2, .bar = true },
-	[LAYER_SHARE] = { .title = "share", .w = 7, .rank = 5 },
-	[LAYER_DRAM] = { .title = "DRAM/step", .w = 10, .rank = 7 },
-	[LAYER_ROWS] = { .title = "rows", .w = 7, .rank = 3 },
-	[LAYER_ACTIVE] = { .title = "active", .w = 7 },
+	[LAYER_SHARE] = { .title = "share",
+			  .w = 7,
+			  .rank = 5,
+			  .explain = EXPLAIN_LAYER_SHARE },
+	[LAYER_DRAM] = { .title = "DRAM/step",
+			 .w = 10,
+			 .rank = 7,
+			 .explain = EXPLAIN_LAYER_DRAM },
+	[LAYER_ROWS] = { .title = "rows",
+			 .w = 7,
+			 .rank = 3,
+			 .explain = EXPLAIN_LAYER_ROWS },
+	[LAYER_ACTIVE] = { .title = "active",
+			   .w = 7,
+			   .explain = EXPLAIN_LAYER_ACTIVE },
 	[LAYER_ROWS_PER_ACTIVE] = { .title = "rows/active",
 				    .w = 12,
-				    .rank = 6 },
-	[LAYER_SINGLE] = { .title = "single-row", .w = 11, .rank = 1 },
-	[LAYER_PHI] = { .title = "φ", .w = 6 },
+				    .rank = 6,
+				    .explain = EXPLAIN_LAYER_ROWS_PER_ACTIVE },
+	[LAYER_SINGLE] = { .title = "single-row",
+			   .w = 11,
+			   .rank = 1,
+			   .explain = EXPLAIN_LAYER_SINGLE },
+	[LAYER_PHI] = { .title = "φ", .w = 6, .explain = EXPLAIN_LAYER_PHI },
 	[LAYER_BACKEND] = { .title = "backend",
 			    .w = 18,
 			    .rank = 8,

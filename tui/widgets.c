@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "model/explain.h"
+
 #define ELLIPSIS "…"
 
 int text_cut(struct grid *g, struct rect clip, int x, int y, int w,
@@ -124,9 +126,10 @@ void fields_add(struct fields *fs, unsigned rank, enum style style,
 {
 	va_list args;
 
+	fs->last = NULL;
 	if (fs->n == FIELDS_MAX)
 		return;
-	struct field *f = &fs->f[fs->n++];
+	struct field *f = fs->last = &fs->f[fs->n++];
 	*f = (struct field){ .style = style, .rank = rank };
 	snprintf(f->label, sizeof(f->label), "%s", label);
 	va_start(args, format);
@@ -142,6 +145,20 @@ void fields_value(struct fields *fs, unsigned rank, const char *label,
 	format_value(text, v, form);
 	fields_add(fs, rank, format_style(v, STYLE_STRONG), label, "%s%s", text,
 		   v.state == VALUE_STALE ? " (stale)" : "");
+}
+
+void fields_about(struct fields *fs, unsigned about)
+{
+	if (fs->last)
+		fs->last->about = about;
+}
+
+void fields_metric(struct fields *fs, unsigned rank, const char *label,
+		   const struct snapshot *s, enum metric_id id,
+		   enum number_form form)
+{
+	fields_value(fs, rank, label, s->metrics[id], form);
+	fields_about(fs, EXPLAIN_METRIC + id);
 }
 
 static int field_width(const struct grid *g, const struct field *f)
@@ -203,7 +220,9 @@ static void draw_at(struct grid *g, struct rect r, int x, int y,
 		x += text_cut(g, r, x, y, r.w - x, STYLE_DIM, f->label);
 		if (f->label[0] && f->text[0])
 			x++;
+		grid_about(g, f->about);
 		x += text_cut(g, r, x, y, r.w - x, f->style, f->text);
+		grid_about(g, 0);
 	}
 }
 

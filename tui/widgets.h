@@ -9,6 +9,8 @@
 
 #include <stddef.h>
 
+#include "model/explain.h"
+#include "model/snapshot.h"
 #include "tui/format.h"
 #include "tui/grid.h"
 
@@ -75,13 +77,15 @@ struct field {
 	char label[32]; /* dim, before the text; may be empty */
 	char text[192];
 	enum style style;
-	unsigned rank; /* the highest is dropped first; 0 never */
+	unsigned rank;  /* the highest is dropped first; 0 never */
+	unsigned about; /* enum explain_id of the text */
 	bool gone;
 };
 
 /* One line of fields; those of least rank go when the line is too long. */
 struct fields {
 	unsigned n;
+	struct field *last; /* added last; NULL: there was no room */
 	struct field f[FIELDS_MAX];
 };
 
@@ -93,6 +97,14 @@ void fields_add(struct fields *fs, unsigned rank, enum style style,
 /* "label value" in the style of the value's state. */
 void fields_value(struct fields *fs, unsigned rank, const char *label,
 		  struct value v, enum number_form form);
+
+/* The same with the metric's value, and the number can be explained. */
+void fields_metric(struct fields *fs, unsigned rank, const char *label,
+		   const struct snapshot *s, enum metric_id id,
+		   enum number_form form);
+
+/* What the field that was added last tells of, enum explain_id. */
+void fields_about(struct fields *fs, unsigned about);
 
 /* Draw in row y of r with the separator between fields; right (or NULL) is
  * set flush right in the same row, and competes by rank for the room. */
