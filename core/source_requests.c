@@ -205,6 +205,10 @@ static void requests_sample(struct source *s, struct sample *out)
 	out->ttft = last_minute(s, TRACKER_TTFT);
 	out->gap = last_minute(s, TRACKER_GAP);
 	out->duration = last_minute(s, TRACKER_DURATION);
+	out->ttft_total = out->ttft ? &s->hists[TRACKER_TTFT].all : NULL;
+	out->gap_total = out->gap ? &s->hists[TRACKER_GAP].all : NULL;
+	out->duration_total =
+		out->duration ? &s->hists[TRACKER_DURATION].all : NULL;
 }
 
 /* What the server cannot see: not yet read, not yet accepted. */

@@ -14,6 +14,7 @@ void window_hist_init(struct window_hist *w)
 	for (uint32_t b = 0; b + 1 < HIST_BUCKETS; b++)
 		w->out.upper[b] = (double)hist_bucket_low_ns(b + 1) / 1e9;
 	w->out.upper[HIST_BUCKETS - 1] = 2 * w->out.upper[HIST_BUCKETS - 2];
+	w->all = w->out;
 }
 
 static void keep_copy(struct window_hist *w,
@@ -48,4 +49,7 @@ void window_hist_update(struct window_hist *w,
 	w->out.sum = (double)grown(now->sum_ns, old->sum_ns) / 1e9;
 	for (unsigned b = 0; b < HIST_BUCKETS; b++)
 		w->out.buckets[b] = grown(now->buckets[b], old->buckets[b]);
+	w->all.count = now->count;
+	w->all.sum = (double)now->sum_ns / 1e9;
+	memcpy(w->all.buckets, now->buckets, sizeof(now->buckets));
 }

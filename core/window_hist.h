@@ -18,13 +18,14 @@ struct window_hist {
 	unsigned n, oldest; /* copies kept */
 	uint64_t taken_ns;  /* time of the newest copy */
 	struct request_histogram copies[WINDOW_HIST_COPIES];
-	struct sample_hist out;
+	struct sample_hist out, all; /* the last minute; since the beginning */
 };
 
 void window_hist_init(struct window_hist *w);
 
 /* Take in the histogram as it is now; what came in the last 60 to 65 s (less
- * at the beginning) is then in w->out, in seconds. */
+ * at the beginning) is then in w->out, in seconds; all
+ * of it in w->all. */
 void window_hist_update(struct window_hist *w,
 			const struct request_histogram *now, uint64_t now_ns);
 

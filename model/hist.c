@@ -1,6 +1,7 @@
 #include "model/hist.h"
 
 #include <math.h>
+#include <string.h>
 
 double hist_quantile(const struct sample_hist *h, double q)
 {
@@ -63,4 +64,56 @@ void hist_view(const struct sample_hist *h, enum value_source source,
 	out->p90 = value_make(hist_quantile(h, 0.9), source);
 	out->p99 = value_make(hist_quantile(h, 0.99), source);
 	fill_buckets(h, out);
+}
+
+static void total_bounds(struct snapshot_hist_total *all,
+			 const struct sample_hist *h)
+{
+	all->known = true;
+	all->exact = h->exact;
+	all->n = h->n < SNAPSHOT_TOTAL_BUCKETS ? h->n : SNAPSHOT_TOTAL_BUCKETS;
+	memcpy(all->upper, h->upper, all->n * sizeof(all->upper[0]));
+}
+
+void hist_total_add(struct hist_total *t, const struct sample_hist *h)
+{
+	struct snapshot_hist_total *all = &t->all;
+
+	if (!h->n)
+		return;
+	if (!all->known)
+		total_bounds(all, h);
+	for (unsigned i = 0; i < all->n && i < h->n; i++) {
+		all->buckets[i] += h->buckets[i];
+		all->count += h->buckets[i];
+	}
+	if (isfinite(h->sum))
+		all->sum += h->sum;
+}
+
+static bool began_anew(const struct sample_hist *last,
+		       const struct sample_hist *h)
+{
+	for (unsigned i = 0; i < h->n && i < SAMPLE_HIST_BUCKETS; i++)
+		if (h->buckets[i] < last->buckets[i])
+			return true;
+	return h->sum < last->sum;
+}
+
+void hist_total_follow(struct hist_total *t, const struct sample_hist *h)
+{
+	struct snapshot_hist_total *all = &t->all;
+
+	if (!h->n)
+		return;
+	if (!all->known)
+		total_bounds(all, h);
+	if (began_anew(&t->last, h))
+		t->last = (struct sample_hist){ 0 };
+	for (unsigned i = 0; i < all->n && i < h->n; i++) {
+		all->buckets[i] += h->buckets[i] - t->last.buckets[i];
+		all->count += h->buckets[i] - t->last.buckets[i];
+	}
+	all->sum += h->sum - t->last.sum;
+	t->last = *h;
 }

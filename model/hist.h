@@ -16,4 +16,17 @@ double hist_quantile(const struct sample_hist *h, double q);
 void hist_view(const struct sample_hist *h, enum value_source source,
 	       struct snapshot_hist *out);
 
+/* A histogram that only grows, whatever the sources do. */
+struct hist_total {
+	struct snapshot_hist_total all;
+	struct sample_hist last; /* of the source that is followed */
+};
+
+/* Add what one window saw. */
+void hist_total_add(struct hist_total *t, const struct sample_hist *h);
+
+/* h counts since its source began; one that has begun anew (any of its buckets
+ * holds less than before) adds all that it has. */
+void hist_total_follow(struct hist_total *t, const struct sample_hist *h);
+
 #endif

@@ -123,6 +123,8 @@ struct sample {
 	double started, completed, aborted, events;      /* totals */
 	double d_started, d_events;                      /* in the interval */
 	const struct sample_hist *ttft, *gap, *duration; /* or NULL */
+	/* the same since the source began to count, or NULL */
+	const struct sample_hist *ttft_total, *gap_total, *duration_total;
 
 	bool have_agent;       /* counters of a live agent */
 	double d_decode_steps; /* in the interval, from the counters */

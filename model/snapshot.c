@@ -124,6 +124,38 @@ static void fill_hists(const struct model *m, const struct sample *in,
 		    &out->hists[HISTOGRAM_ROWS_PER_EXPERT]);
 }
 
+/* Every window once: the same one is handed in until the next. */
+static void add_window(struct model *m, const struct sample *in)
+{
+	const struct sample_window *w = in->window;
+
+	if (!in->have_window || !w || !(w->windows > 0))
+		return;
+	if (w->end_ns > 0 && w->end_ns == m->totals_end_ns)
+		return;
+	m->totals_end_ns = w->end_ns;
+	hist_total_add(&m->totals[HISTOGRAM_STEP], &w->step_s);
+	hist_total_add(&m->totals[HISTOGRAM_ROWS_PER_EXPERT],
+		       &w->rows_per_expert);
+}
+
+static void fill_totals(struct model *m, const struct sample *in,
+			struct snapshot *out)
+{
+	const struct sample_hist *h[HISTOGRAMS] = {
+		[HISTOGRAM_TTFT] = in->ttft_total,
+		[HISTOGRAM_EVENT_GAP] = in->gap_total,
+		[HISTOGRAM_DURATION] = in->duration_total,
+	};
+
+	for (unsigned i = 0; i < HISTOGRAMS; i++)
+		if (in->have_requests && h[i])
+			hist_total_follow(&m->totals[i], h[i]);
+	add_window(m, in);
+	for (unsigned i = 0; i < HISTOGRAMS; i++)
+		out->totals[i] = m->totals[i].all;
+}
+
 void model_update(struct model *m, const struct sample *given,
 		  const struct arch *arch, const struct gpu *gpu,
 		  struct snapshot *out)
@@ -157,6 +189,7 @@ void model_update(struct model *m, const struct sample *given,
 	predict_table(m, in.interval_s, out);
 	tables_fill(m, &in, &e, out);
 	fill_hists(m, &in, &e, out);
+	fill_totals(m, &in, out);
 	classify(m, &in, &e, &f, out);
 	findings_fill(m, &e, &f, arch, out);
 	verdict_fill(&e, &f, arch, out);

@@ -91,6 +91,21 @@ struct snapshot_bucket {
 	uint64_t count;
 };
 
+/* All that was ever put into one, since moetop attached: only grows.  Live
+ * only, not recorded. */
+#define SNAPSHOT_TOTAL_BUCKETS 512u
+struct snapshot_hist_total {
+	bool known,
+		exact;  /* exact: whole numbers, a bucket is its upper bound */
+	uint64_t count; /* sum of the buckets */
+	double sum;
+	unsigned n;
+	/* ascending and the same for ever; a bucket reaches down to the bound
+	 * before it, the first one to 0 */
+	double upper[SNAPSHOT_TOTAL_BUCKETS];
+	uint64_t buckets[SNAPSHOT_TOTAL_BUCKETS];
+};
+
 struct snapshot_hist {
 	struct value count, sum, p50, p90, p99;
 	unsigned n_buckets; /* of the same values; 0 without a count */
@@ -296,6 +311,7 @@ struct snapshot {
 	char compute_type[8]; /* whose peak MFU is a share of: "FP8"; "" */
 	struct value metrics[METRICS];
 	struct snapshot_hist hists[HISTOGRAMS];
+	struct snapshot_hist_total totals[HISTOGRAMS];
 	unsigned n_layers;
 	struct snapshot_layer layers[SNAPSHOT_LAYERS_MAX];
 	unsigned n_draft; /* layers of a draft model, after the main ones */

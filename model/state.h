@@ -9,6 +9,7 @@
 
 #include "model/calibrate.h"
 #include "model/economics.h"
+#include "model/hist.h"
 #include "model/regime.h"
 #include "model/rows.h"
 #include "model/sample.h"
@@ -101,6 +102,8 @@ struct model {
 	bool was_disagreeing;
 	double idle_s, prefill_only_s;
 	struct regime_state regime;
+	struct hist_total totals[HISTOGRAMS];
+	double totals_end_ns; /* of the newest window in them */
 };
 
 /* What is known of one decode step, from whichever source is best. */
