@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "model/bytes.h"
 #include "model/hw.h"
 #include "model/sample.h"
 #include "model/snapshot.h"
@@ -23,6 +24,8 @@
 #define WINDOW_EVERY 10u
 #define SNAPSHOT_BUDGET_US 2000.0
 #define TABLE_BUDGET_US 5000.0
+#define BYTES_KINDS 6u
+#define BYTES_BUDGET_US 1000.0
 
 /* DeepSeek-V3 in FP8. */
 static const struct arch arch = {
@@ -117,6 +120,54 @@ static int tell(const char *what, const struct cost *c, double budget)
 	return mean > budget;
 }
 
+/* Counters at 1 ms, a dozen layers in each sample. */
+static void feed(struct bytes *b, unsigned window)
+{
+	struct bytes_part parts[12 * BYTES_KINDS];
+
+	for (unsigned t = 0; t < 500; t++) {
+		double sum = 0;
+
+		for (unsigned i = 0; i < 12 * BYTES_KINDS; i++) {
+			unsigned layer = (t * 7 + i / BYTES_KINDS) % LAYERS;
+			double ns = 2000 +
+				    (t * 131 + i * 977 + window * 31) % 20000;
+
+			parts[i] = (struct bytes_part){ layer, i % BYTES_KINDS,
+							ns };
+			sum += ns * (500 + 600 * (i % BYTES_KINDS) + layer);
+		}
+		bytes_add(b, sum, 1e6, parts, 12 * BYTES_KINDS);
+	}
+}
+
+static int bench_bytes(void)
+{
+	struct bytes *b = bytes_new(LAYERS, BYTES_KINDS, 1);
+	struct cost update = { 0 }, errors = { 0 };
+	struct bytes_estimate e;
+	int over;
+
+	if (!b)
+		return 1;
+	for (unsigned w = 0; w < 40; w++) {
+		double start;
+
+		feed(b, w);
+		start = now_us();
+		bytes_solve(b, false, &e);
+		count(&update, now_us() - start);
+		start = now_us();
+		bytes_solve(b, true, &e);
+		count(&errors, now_us() - start);
+		bytes_fade(b, 0.9);
+	}
+	over = tell("bytes, 61 layers x 6 groups", &update, BYTES_BUDGET_US);
+	tell("the same with errors, once a window", &errors, INFINITY);
+	bytes_free(b);
+	return over;
+}
+
 int main(void)
 {
 	struct model *m = model_new(&(struct model_settings){ 3 });
@@ -172,6 +223,7 @@ int main(void)
 	over |= tell("snapshot with a new window", &fresh, SNAPSHOT_BUDGET_US);
 	printf("%u what-ifs:\n", snapshot.n_what_if);
 	over |= tell("the table of what-ifs", &table, TABLE_BUDGET_US);
+	over |= bench_bytes();
 	model_free(m);
 	return over;
 }
