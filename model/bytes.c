@@ -235,7 +235,7 @@ static void add_offset(struct bytes *b, unsigned o,
 static double best_offset(struct bytes *b)
 {
 	double left[BYTES_OFFSETS], curve, slope;
-	unsigned best = BYTES_OFFSETS / 2;
+	unsigned best = 0;
 
 	for (unsigned o = 0; o < BYTES_OFFSETS; o++) {
 		solve_groups(b->by_offset[o], b->groups, b->scratch);
@@ -350,7 +350,7 @@ static double groups_error(struct bytes *b, double error, double *condition)
 static void judge(struct bytes *b)
 {
 	struct bytes_estimate *e = &b->was;
-	double error = error_variance(b->by_layer), condition;
+	double error = error_variance(b->by_layer), condition = NAN;
 
 	e->method = b->samples > 0 ? BYTES_TOTAL : BYTES_NOTHING;
 	e->layer_error_ratio = e->groups_error_ratio = e->condition = NAN;

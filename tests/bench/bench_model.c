@@ -121,7 +121,7 @@ static int tell(const char *what, const struct cost *c, double budget)
 }
 
 /* Counters at 1 ms, a dozen layers in each sample. */
-static void feed(struct bytes *b, unsigned window)
+static void feed(struct bytes *b, unsigned round)
 {
 	struct bytes_part parts[12 * BYTES_KINDS];
 
@@ -130,8 +130,8 @@ static void feed(struct bytes *b, unsigned window)
 
 		for (unsigned i = 0; i < 12 * BYTES_KINDS; i++) {
 			unsigned layer = (t * 7 + i / BYTES_KINDS) % LAYERS;
-			double ns = 2000 +
-				    (t * 131 + i * 977 + window * 31) % 20000;
+			double ns =
+				2000 + (t * 131 + i * 977 + round * 31) % 20000;
 
 			parts[i] = (struct bytes_part){ layer, i % BYTES_KINDS,
 							ns };
