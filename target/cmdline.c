@@ -1,88 +1,10 @@
-#include "target/cmdline.h"
+#include "target/cmdline_parts.h"
 
-#include <ctype.h>
+#include "target/title.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define ARGS_MAX 1024u
-#define COUNT_MAX 65536ul
-
-enum {
-	VLLM = 1,
-	SGLANG = 2,
-	TRTLLM = 4,
-	SIM = 8,
-	ALL = VLLM | SGLANG | TRTLLM | SIM
-};
-
-enum option_id {
-	OPT_MODEL,
-	OPT_SERVED,
-	OPT_REVISION,
-	OPT_DOWNLOAD_DIR,
-	OPT_HF_CONFIG,
-	OPT_CONFIG,
-	OPT_UDS,
-	OPT_GPU,
-	OPT_ENGINE,
-	OPT_PORT,
-	OPT_TP,
-	OPT_PP,
-	OPT_DP,
-	OPT_EP,
-	OPT_EP_ON,
-	OPT_A2A,
-	OPT_NODE_RANK,
-	OPT_OVERRIDE,
-	OPT_KV_TYPE,
-};
-
-/* Options by engine; '_' in a name counts as '-'. */
-static const struct option {
-	const char *name;
-	unsigned engines;
-	enum option_id id;
-	bool flag; /* takes no value */
-} options[] = {
-	{ "--model", VLLM | SGLANG | SIM, OPT_MODEL, false },
-	{ "--model-path", SGLANG, OPT_MODEL, false },
-	{ "--model-tag", VLLM, OPT_MODEL, false },
-	{ "--served-model-name", VLLM | SGLANG, OPT_SERVED, false },
-	{ "--revision", VLLM | SGLANG, OPT_REVISION, false },
-	{ "--download-dir", VLLM | SGLANG, OPT_DOWNLOAD_DIR, false },
-	{ "--hf-config-path", VLLM, OPT_HF_CONFIG, false },
-	{ "--config", VLLM | SGLANG | TRTLLM, OPT_CONFIG, false },
-	{ "--scenario", SIM, OPT_CONFIG, false },
-	{ "--uds", VLLM, OPT_UDS, false },
-	{ "--gpu", SIM, OPT_GPU, false },
-	{ "--engine", SIM, OPT_ENGINE, false },
-	{ "--port", ALL, OPT_PORT, false },
-	{ "--tensor-parallel-size", VLLM | SGLANG, OPT_TP, false },
-	{ "--tp-size", SGLANG | TRTLLM, OPT_TP, false },
-	{ "--tp", SGLANG | SIM | VLLM, OPT_TP, false },
-	{ "-tp", VLLM, OPT_TP, false },
-	{ "--pipeline-parallel-size", VLLM | SGLANG, OPT_PP, false },
-	{ "--pp-size", SGLANG | TRTLLM, OPT_PP, false },
-	{ "--pp", SGLANG, OPT_PP, false },
-	{ "-pp", VLLM, OPT_PP, false },
-	{ "--data-parallel-size", VLLM | SGLANG, OPT_DP, false },
-	{ "--dp-size", SGLANG, OPT_DP, false },
-	{ "--dp", SGLANG | SIM | VLLM, OPT_DP, false },
-	{ "-dp", VLLM, OPT_DP, false },
-	{ "--expert-parallel-size", SGLANG, OPT_EP, false },
-	{ "--ep-size", SGLANG | TRTLLM, OPT_EP, false },
-	{ "--ep", SGLANG | SIM, OPT_EP, false },
-	{ "--enable-expert-parallel", VLLM | SIM, OPT_EP_ON, true },
-	{ "-ep", VLLM, OPT_EP_ON, true },
-	{ "--enable-ep-moe", SGLANG, OPT_EP_ON, true },
-	{ "--enable-deepep-moe", SGLANG, OPT_EP_ON, true },
-	{ "--moe-a2a-backend", SGLANG, OPT_A2A, false },
-	{ "--node-rank", VLLM | SGLANG, OPT_NODE_RANK, false },
-	{ "--hf-overrides", VLLM, OPT_OVERRIDE, false },
-	{ "--json-model-override-args", SGLANG, OPT_OVERRIDE, false },
-	{ "--kv-cache-dtype", VLLM | SGLANG, OPT_KV_TYPE, false },
-};
 
 static const struct engine {
 	const char *name;
@@ -94,45 +16,73 @@ static const struct engine {
 	{ "trtllm", TRTLLM, 8000 },
 };
 
+/* What a row of launchers[] says beside the engine. */
+enum { PROGRAM, MODULE, FILE_END };
+enum { PLAIN, FRONT_END, EMBEDDED };
+
 /* How a server is started: a program or `python -m MODULE`, maybe with a
  * subcommand, without which the program is something else. */
 static const struct launcher {
-	const char *word; /* last part of the program's path, or a module */
-	bool module;
+	const char *word; /* last part of the program's path, a module, or the
+			     end of a script's path */
+	int kind;
 	unsigned engine;
 	const char *subcommand; /* "" none, "?" it may stand there */
+	int how;
 } launchers[] = {
-	{ "vllm", false, VLLM, "serve" },
-	{ "vllm", true, VLLM, "serve" },
-	{ "vllm.entrypoints.cli.main", true, VLLM, "serve" },
-	{ "vllm.entrypoints.openai.api_server", true, VLLM, "" },
-	{ "sglang", false, SGLANG, "serve" },
-	{ "sglang", true, SGLANG, "serve" },
-	{ "sglang.cli.main", true, SGLANG, "serve" },
-	{ "sglang.launch_server", true, SGLANG, "" },
-	{ "trtllm-serve", false, TRTLLM, "?" },
-	{ "tensorrt_llm.commands.serve", true, TRTLLM, "?" },
-	{ "moetop-sim", false, SIM, "" },
+	{ "vllm", PROGRAM, VLLM, "serve", PLAIN },
+	{ "vllm-omni", PROGRAM, VLLM, "serve", PLAIN },
+	{ "vllm-rs", PROGRAM, VLLM, "frontend", FRONT_END },
+	{ "vllm", MODULE, VLLM, "serve", PLAIN },
+	{ "vllm.entrypoints.cli.main", MODULE, VLLM, "serve", PLAIN },
+	{ "vllm.entrypoints.openai.api_server", MODULE, VLLM, "", PLAIN },
+	{ "vllm.entrypoints.openai.rpc.server", MODULE, VLLM, "", PLAIN },
+	{ "vllm.entrypoints.api_server", MODULE, VLLM, "", PLAIN },
+	{ "vllm.entrypoints.grpc_server", MODULE, VLLM, "", PLAIN },
+	{ "/vllm/entrypoints/openai/api_server.py", FILE_END, VLLM, "", PLAIN },
+	{ "/vllm/entrypoints/api_server.py", FILE_END, VLLM, "", PLAIN },
+	{ "/vllm/entrypoints/cli/main.py", FILE_END, VLLM, "serve", PLAIN },
+	{ "dynamo.vllm", MODULE, VLLM, "", EMBEDDED },
+	{ "sglang", PROGRAM, SGLANG, "serve", PLAIN },
+	{ "sglang", MODULE, SGLANG, "serve", PLAIN },
+	{ "sglang.cli.main", MODULE, SGLANG, "serve", PLAIN },
+	{ "sglang.launch_server", MODULE, SGLANG, "", PLAIN },
+	{ "sglang.srt.entrypoints.http_server", MODULE, SGLANG, "", PLAIN },
+	{ "sglang_router.launch_server", MODULE, SGLANG, "", PLAIN },
+	{ "/sglang/launch_server.py", FILE_END, SGLANG, "", PLAIN },
+	{ "dynamo.sglang", MODULE, SGLANG, "", EMBEDDED },
+	{ "trtllm-serve", PROGRAM, TRTLLM, "?", PLAIN },
+	{ "tensorrt_llm.commands.serve", MODULE, TRTLLM, "?", PLAIN },
+	{ "dynamo.trtllm", MODULE, TRTLLM, "", EMBEDDED },
+	{ "moetop-sim", PROGRAM, SIM, "", PLAIN },
 };
 
-struct args {
-	const char *v[ARGS_MAX];
-	unsigned n, at;
-	char *copy;
-};
-
-static int args_split(struct args *a, const char *text, size_t bytes)
+struct args *args_new(const char *text, size_t bytes)
 {
+	struct args *a = malloc(sizeof(*a));
+
+	if (!a)
+		return NULL;
 	a->n = a->at = 0;
 	a->copy = malloc(bytes + 1);
-	if (!a->copy)
-		return -ENOMEM;
+	if (!a->copy) {
+		free(a);
+		return NULL;
+	}
 	memcpy(a->copy, text, bytes);
 	a->copy[bytes] = '\0';
 	for (size_t i = 0; i < bytes && a->n < ARGS_MAX;
 	     i += strlen(a->copy + i) + 1)
 		a->v[a->n++] = a->copy + i;
-	return 0;
+	return a;
+}
+
+void args_free(struct args *a)
+{
+	if (!a)
+		return;
+	free(a->copy);
+	free(a);
 }
 
 static const char *last_part(const char *path)
@@ -140,27 +90,6 @@ static const char *last_part(const char *path)
 	const char *slash = strrchr(path, '/');
 
 	return slash ? slash + 1 : path;
-}
-
-static void set_text(char *out, size_t room, const char *s)
-{
-	size_t n = strlen(s);
-
-	if (n >= room) /* half a path or name would be a wrong one */
-		n = 0;
-	memcpy(out, s, n);
-	out[n] = '\0';
-}
-
-static uint32_t to_number(const char *s, unsigned long max)
-{
-	char *end;
-	unsigned long v;
-
-	if (!isdigit((unsigned char)*s))
-		return 0;
-	v = strtoul(s, &end, 10);
-	return *end || v > max ? 0 : (uint32_t)v;
 }
 
 /* ---- which program ------------------------------------------------------ */
@@ -172,42 +101,75 @@ static bool is_python(const char *program)
 	return strncmp(p, "python", 6) == 0 || strncmp(p, "pypy", 4) == 0;
 }
 
-/* Step over the interpreter's own options; true when -m was among them. */
-static bool skip_python(struct args *a)
+/* One argument of the interpreter, "-u", "-Xdev", "-um": steps over it and its
+ * value.  The module that it names, "" for code in the arguments, or NULL. */
+static const char *python_option(struct args *a)
 {
-	for (a->at = 1; a->at < a->n && a->v[a->at][0] == '-'; a->at++) {
-		const char *o = a->v[a->at];
+	const char *o = a->v[a->at++];
 
-		if (strcmp(o, "-m") == 0) {
-			a->at++;
-			return true;
-		}
-		if (strcmp(o, "-c") == 0) {
-			a->at = a->n;
-			return false;
-		}
-		if (strcmp(o, "-X") == 0 || strcmp(o, "-W") == 0)
-			a->at++;
+	if (o[1] == '-') {
+		a->at += strcmp(o, "--check-hash-based-pycs") == 0;
+		return NULL;
 	}
-	return false;
+	for (o++; *o; o++) {
+		if (!strchr("mcXW", *o))
+			continue;
+		if (*o == 'c')
+			return "";
+		if (o[1])
+			return *o == 'm' ? o + 1 : NULL;
+		if (*o != 'm')
+			a->at++;
+		else if (a->at < a->n)
+			return a->v[a->at++];
+		return NULL;
+	}
+	return NULL;
+}
+
+/* The program or module that runs, "" for none that has a name. */
+static const char *find_word(struct args *a, int *kind)
+{
+	const char *module = NULL;
+
+	*kind = PROGRAM;
+	if (a->n && is_python(a->v[0])) {
+		for (a->at = 1; a->at < a->n && a->v[a->at][0] == '-' &&
+				a->v[a->at][1] && !module;)
+			module = python_option(a);
+		*kind = module ? MODULE : PROGRAM;
+	}
+	if (module)
+		return module;
+	return a->at < a->n ? a->v[a->at++] : "";
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+
+	return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+static bool is_launcher(const struct launcher *l, const char *word, int kind)
+{
+	if (l->kind == FILE_END)
+		return kind == PROGRAM && ends_with(word, l->word);
+	return l->kind == kind &&
+	       strcmp(kind == MODULE ? word : last_part(word), l->word) == 0;
 }
 
 /* Leaves a->at behind the program and its subcommand. */
 static const struct launcher *find_launcher(struct args *a)
 {
-	bool python = a->n && is_python(a->v[0]);
-	bool module = python && skip_python(a);
-	const char *word;
+	int kind;
+	const char *word = find_word(a, &kind);
 
-	if (a->at >= a->n)
-		return NULL;
-	word = module ? a->v[a->at] : last_part(a->v[a->at]);
-	a->at++;
 	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
 		const struct launcher *l = &launchers[i];
 		bool next = a->at < a->n;
 
-		if (l->module != module || strcmp(word, l->word) != 0)
+		if (!is_launcher(l, word, kind))
 			continue;
 		if (l->subcommand[0] == '?')
 			a->at += next && strcmp(a->v[a->at], "serve") == 0;
@@ -219,313 +181,77 @@ static const struct launcher *find_launcher(struct args *a)
 	return NULL;
 }
 
-/* ---- options ------------------------------------------------------------ */
+/* ---- parsing ------------------------------------------------------------ */
 
-static const struct engine *engine_find(const char *name, unsigned bit)
+unsigned engine_bit(const char *name)
 {
 	for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++)
-		if ((name && strcmp(engines[i].name, name) == 0) ||
-		    engines[i].bit == bit)
-			return &engines[i];
-	return NULL;
-}
-
-static void set_engine(struct cmdline *c, const struct engine *e)
-{
-	set_text(c->engine, sizeof(c->engine), e->name);
-	if (!c->port_given)
-		c->port = e->port;
-}
-
-/* Does arg name this option?  *value then stands behind '=', or is NULL. */
-static bool option_is(const char *arg, const char *name, const char **value)
-{
-	for (; *name && *arg; name++, arg++)
-		if (*arg != *name && !(*name == '-' && *arg == '_'))
-			return false;
-	if (*name || (*arg && *arg != '='))
-		return false;
-	*value = *arg ? arg + 1 : NULL;
-	return true;
-}
-
-static const struct option *option_find(const char *arg, unsigned engine,
-					const char **value)
-{
-	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-		if ((options[i].engines & engine) &&
-		    option_is(arg, options[i].name, value))
-			return &options[i];
-	return NULL;
-}
-
-static void set_count(struct cmdline *c, enum option_id id, const char *v)
-{
-	uint32_t n = to_number(v, COUNT_MAX);
-
-	switch (id) {
-	case OPT_PORT:
-		c->port = to_number(v, 65535);
-		c->port_given = true;
-		break;
-	case OPT_TP:
-		c->tp = n;
-		break;
-	case OPT_PP:
-		c->pp = n;
-		break;
-	case OPT_DP:
-		c->dp = n;
-		break;
-	case OPT_EP:
-		c->ep = n;
-		break;
-	case OPT_NODE_RANK:
-		c->node_rank = n;
-		break;
-	default:
-		break;
-	}
-}
-
-/* "auto" and what is not known leave it to the checkpoint. */
-static double kv_element_bytes(const char *type)
-{
-	static const struct {
-		const char *start;
-		double bytes;
-	} types[] = {
-		{ "fp8", 1 },
-		{ "int8", 1 },
-		{ "bf16", 2 },
-		{ "bfloat16", 2 },
-		{ "float16", 2 },
-		{ "fp16", 2 },
-		{ "half", 2 },
-		{ "fp4", 0.5 + 1.0 / 16 },
-		{ "nvfp4", 0.5 + 1.0 / 16 },
-	};
-
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-		if (strncmp(type, types[i].start, strlen(types[i].start)) == 0)
-			return types[i].bytes;
+		if (strcmp(engines[i].name, name) == 0)
+			return engines[i].bit;
 	return 0;
 }
 
-static void set_option(struct cmdline *c, enum option_id id, const char *v)
+void engine_set(struct cmdline *c, unsigned bit)
 {
-	const struct engine *e;
-
-	switch (id) {
-	case OPT_MODEL:
-		set_text(c->model, sizeof(c->model), v);
-		break;
-	case OPT_SERVED:
-		set_text(c->served, sizeof(c->served), v);
-		break;
-	case OPT_REVISION:
-		set_text(c->revision, sizeof(c->revision), v);
-		break;
-	case OPT_DOWNLOAD_DIR:
-		set_text(c->download_dir, sizeof(c->download_dir), v);
-		break;
-	case OPT_HF_CONFIG:
-		set_text(c->hf_config_path, sizeof(c->hf_config_path), v);
-		break;
-	case OPT_CONFIG:
-		set_text(c->config_file, sizeof(c->config_file), v);
-		break;
-	case OPT_UDS:
-		set_text(c->uds, sizeof(c->uds), v);
-		break;
-	case OPT_GPU:
-		set_text(c->gpu, sizeof(c->gpu), v);
-		break;
-	case OPT_ENGINE:
-		e = engine_find(v, 0);
-		if (e)
-			set_engine(c, e);
-		break;
-	case OPT_EP_ON:
-		c->expert_parallel = strcmp(v, "false") != 0;
-		break;
-	case OPT_A2A: /* these two spread the experts over all of tp */
-		c->expert_parallel |=
-			strcmp(v, "deepep") == 0 || strcmp(v, "mooncake") == 0;
-		break;
-	case OPT_OVERRIDE:
-		c->config_overridden = true;
-		break;
-	case OPT_KV_TYPE:
-		c->kv_element_bytes = kv_element_bytes(v);
-		break;
-	default:
-		set_count(c, id, v);
-	}
-	c->given |= 1u << id;
-}
-
-/* Flags that a model name may follow; all others may take a value. */
-static bool is_flag(const char *arg)
-{
-	static const char *const starts[] = { "--enable-", "--disable-",
-					      "--no-", "--trust-remote-code",
-					      "--enforce-eager" };
-
-	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
-		if (strncmp(arg, starts[i], strlen(starts[i])) == 0)
-			return true;
-	return strchr(arg, '=') != NULL;
-}
-
-/* Options whose bit is in `stay` are stepped over. */
-static void take_options(struct cmdline *c, struct args *a, unsigned engine,
-			 uint32_t stay)
-{
-	const char *positional = NULL, *value;
-	bool may_be_model = true;
-
-	for (; a->at < a->n; a->at++) {
-		const char *arg = a->v[a->at];
-		const struct option *o = option_find(arg, engine, &value);
-
-		if (!o) {
-			if (arg[0] != '-' && may_be_model && !positional)
-				positional = arg;
-			may_be_model = arg[0] != '-' || is_flag(arg);
+	for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
+		if (engines[i].bit != bit)
 			continue;
-		}
-		if (!value && o->flag)
-			value = "true";
-		else if (!value && a->at + 1 < a->n)
-			value = a->v[++a->at];
-		if (value && !(stay & (1u << o->id)))
-			set_option(c, o->id, value);
-		may_be_model = true;
+		set_text(c->engine, sizeof(c->engine), engines[i].name);
+		if (!c->port_given)
+			c->port = engines[i].port;
 	}
-	if (positional && !c->model[0] && engine != SIM)
-		set_option(c, OPT_MODEL, positional);
 }
 
-static void settle(struct cmdline *c)
+/* A benchmark, a help text: the launcher's words, and no server. */
+static bool asks_for_help(const struct args *a)
 {
-	if (c->uds[0])
-		c->port = 0;
-	/* other nodes than the first have no HTTP server */
-	if ((c->given & (1u << OPT_NODE_RANK)) && c->node_rank > 0)
-		c->port = 0;
-	/* vLLM spreads experts over tp x dp; in SGLang dp lies inside tp */
-	if (c->expert_parallel && !(c->given & (1u << OPT_EP)))
-		c->ep = strcmp(c->engine, "vllm") == 0 ? c->tp * c->dp : c->tp;
+	for (unsigned i = a->at; i < a->n; i++)
+		if (strcmp(a->v[i], "--help") == 0 ||
+		    strcmp(a->v[i], "-h") == 0 ||
+		    strcmp(a->v[i], "--version") == 0)
+			return true;
+	return false;
 }
 
 int cmdline_parse(const char *args, size_t bytes, struct cmdline *out)
 {
-	struct cmdline c = { .tp = 1, .pp = 1, .dp = 1, .ep = 1 };
-	const struct launcher *l;
-	struct args *a = malloc(sizeof(*a));
-	int err = a ? args_split(a, args, bytes) : -ENOMEM;
+	struct cmdline c = { .tp = 1, .pp = 1, .dp = 1, .ep = 1, .nodes = 1 };
+	struct args *a = args_new(args, bytes);
+	const struct launcher *l = a ? find_launcher(a) : NULL;
 
-	if (err) {
-		free(a);
-		return err;
-	}
-	l = find_launcher(a);
+	if (!a)
+		return -ENOMEM;
+	if (l && asks_for_help(a))
+		l = NULL;
 	if (l) {
-		set_engine(&c, engine_find(NULL, l->engine == SIM ? VLLM
-								  : l->engine));
+		engine_set(&c, l->engine == SIM ? VLLM : l->engine);
 		c.simulated = l->engine == SIM;
+		c.embedded = l->how == EMBEDDED;
+		if (l->how == FRONT_END)
+			c.role = CMDLINE_FRONT_END;
+		if (l->how != PLAIN)
+			c.port = 0;
 		if (c.simulated)
 			set_text(c.version, sizeof(c.version), "simulated");
-		take_options(&c, a, l->engine, 0);
-		settle(&c);
+		options_take(&c, a, l->engine, 0);
+		options_settle(&c);
 		*out = c;
 	}
-	free(a->copy);
-	free(a);
+	args_free(a);
 	return l ? 0 : -ENOENT;
 }
 
 int cmdline_add(struct cmdline *c, const char *args, size_t bytes)
 {
-	const struct engine *e = engine_find(c->engine, 0);
-	struct args *a = malloc(sizeof(*a));
-	int err = a ? args_split(a, args, bytes) : -ENOMEM;
+	struct args *a = args_new(args, bytes);
 
-	if (!err) {
-		take_options(c, a,
-			     c->simulated ? SIM
-			     : e          ? e->bit
-					  : 0,
-			     c->given);
-		settle(c);
-		free(a->copy);
-	}
-	free(a);
-	return err;
-}
-
-/* ---- YAML --------------------------------------------------------------- */
-
-/* "key: value  # comment" at the left margin; false for anything else. */
-static bool yaml_line(char *line, const char **key, const char **value)
-{
-	char *colon = strchr(line, ':'), *v, *end;
-
-	if (!colon || !isalpha((unsigned char)*line))
-		return false;
-	*colon = '\0';
-	v = colon + 1 + strspn(colon + 1, " \t");
-	if (*v == '"' || *v == '\'') {
-		end = strchr(v + 1, *v);
-		v++;
-	} else {
-		end = strstr(v, " #");
-	}
-	if (!end)
-		end = v + strlen(v);
-	*end = '\0';
-	while (end > v && isspace((unsigned char)end[-1]))
-		*--end = '\0';
-	*key = line;
-	*value = v;
-	return *v != '\0';
-}
-
-static void yaml_option(struct cmdline *c, const char *key, const char *value)
-{
-	char arg[64] = "--";
-	const char *unused;
-	const struct option *o;
-	const struct engine *e = engine_find(c->engine, 0);
-
-	if (!e || strlen(key) > sizeof(arg) - 3)
-		return;
-	strcpy(arg + 2, key);
-	o = option_find(arg, e->bit, &unused);
-	if (o && !(c->given & (1u << o->id)))
-		set_option(c, o->id, value);
-}
-
-void cmdline_yaml(struct cmdline *c, const char *text, size_t bytes)
-{
-	const char *end = text + bytes;
-	char line[512];
-
-	while (text < end) {
-		const char *eol = memchr(text, '\n', (size_t)(end - text));
-		size_t n = (size_t)((eol ? eol : end) - text);
-		const char *key, *value;
-
-		if (n < sizeof(line)) {
-			memcpy(line, text, n);
-			line[n] = '\0';
-			if (yaml_line(line, &key, &value))
-				yaml_option(c, key, value);
-		}
-		text = eol ? eol + 1 : end;
-	}
-	settle(c);
+	if (!a)
+		return -ENOMEM;
+	options_take(c, a, c->simulated ? SIM : engine_bit(c->engine),
+		     c->given);
+	options_settle(c);
+	args_free(a);
+	return 0;
 }
 
 /* models--ORG--NAME to ORG/NAME; n characters of s. */
@@ -573,15 +299,9 @@ void cmdline_model_name(const struct cmdline *c, char *out, size_t room)
 
 const char *cmdline_worker(const char *args, size_t bytes)
 {
-	static const struct {
-		const char *prefix, *engine;
-	} titles[] = { { "VLLM::", "vllm" }, { "sglang::", "sglang" } };
+	struct title t;
 
-	for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++) {
-		size_t n = strlen(titles[i].prefix);
-
-		if (bytes > n && memcmp(args, titles[i].prefix, n) == 0)
-			return titles[i].engine;
-	}
-	return NULL;
+	if (title_parse(args, bytes, &t))
+		return NULL;
+	return t.engine;
 }

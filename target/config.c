@@ -1,5 +1,6 @@
 #include "target/config.h"
 
+#include "target/config_override.h"
 #include "target/model_config.h"
 #include "target/proc.h"
 
@@ -345,6 +346,22 @@ static int take_modelscope(const struct view *v, const struct cmdline *c,
 	return err;
 }
 
+static void say_origin(const struct view *v, const struct cmdline *c,
+		       struct config_file *f, const char *origin)
+{
+	const char *overrides = "";
+
+	if (c->overrides[0])
+		overrides = ", with the overrides on its command line";
+	if (c->overrides_unknown ||
+	    (c->overrides[0] &&
+	     config_override(&f->json, &f->json_bytes, c->overrides)))
+		overrides = ", without the overrides on its command line";
+	snprintf(f->origin, sizeof(f->origin), "%s%s%s%s", origin,
+		 v->cwd_hidden ? ", as seen from here" : "", overrides,
+		 c->no_weights ? ", dummy weights" : "");
+}
+
 static int find_in(const struct view *v, const struct cmdline *c,
 		   struct config_file *f)
 {
@@ -365,11 +382,8 @@ static int find_in(const struct view *v, const struct cmdline *c,
 		origin = "ModelScope cache of the server";
 		err = take_modelscope(v, c, f);
 	}
-	snprintf(f->origin, sizeof(f->origin), "%s%s%s", origin,
-		 v->cwd_hidden ? ", as seen from here" : "",
-		 c->config_overridden ? ", without the overrides on its "
-					"command line"
-				      : "");
+	if (!err)
+		say_origin(v, c, f, origin);
 	return err;
 }
 

@@ -144,7 +144,7 @@ static void *trace(void *cls)
 	j->b.urgent = !sched_setscheduler(0, SCHED_RR, &real_time) &&
 		      !sched_setscheduler(0, SCHED_OTHER, &ordinary);
 	/* whose limit is kept by a signal that kills */
-	if (!prlimit(j->b.target->pid, RLIMIT_RTTIME, NULL, &rttime) &&
+	if (prlimit(j->b.target->pid, RLIMIT_RTTIME, NULL, &rttime) ||
 	    rttime.rlim_cur != RLIM_INFINITY)
 		j->b.urgent = false;
 	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), URGENT_NICE);

@@ -48,6 +48,13 @@ static const char *stat_field(const char *p, int n)
 	return p;
 }
 
+static pid_t stat_number(const char *close, int field)
+{
+	const char *p = stat_field(close, field);
+
+	return p ? (pid_t)strtol(p, NULL, 10) : 0;
+}
+
 int proc_stat_parse(const char *text, size_t bytes, struct proc_stat *out)
 {
 	char line[1024];
@@ -71,6 +78,8 @@ int proc_stat_parse(const char *text, size_t bytes, struct proc_stat *out)
 		return -EINVAL;
 	s.state = close[2];
 	s.ppid = (pid_t)strtol(ppid, NULL, 10);
+	s.pgrp = stat_number(close, 5);
+	s.session = stat_number(close, 6);
 	s.start_ticks = start ? strtoull(start, NULL, 10) : 0;
 	n = (size_t)(close - open - 1);
 	if (n >= sizeof(s.comm))

@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 struct proc_stat {
-	pid_t pid, ppid;
+	pid_t pid, ppid, pgrp, session;
 	char state;           /* 'R', 'S', 'Z', ... */
 	char comm[32];        /* cut to fit */
 	uint64_t start_ticks; /* since boot; tells a reused pid */

@@ -149,6 +149,7 @@ static void read_server(struct target *t, const struct cmdline *c)
 	t->dp = c->dp;
 	t->ep = c->ep;
 	t->pp = c->pp;
+	t->launch = c->launch;
 }
 
 /* ---- ports -------------------------------------------------------------- */

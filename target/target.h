@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "model/arch.h"
+#include "target/launch.h"
 
 #define TARGET_PIDS_MAX 256u
 #define TARGET_PORTS_MAX 16u
@@ -50,6 +51,9 @@ struct target {
 	/* 1 when not given, 0 when not known (given in a file that cannot be
 	 * read, or not a number); ep: GPUs that share a layer's experts */
 	uint32_t tp, ep, dp, pp;
+	struct launch launch; /* its other options, for people */
+	char container[64];   /* "docker 0123456789ab", "pod NAME"; "" none */
+	char note[96];        /* what keeps it from being watched in full, "" */
 	bool have_arch;
 	char arch_error[128]; /* why not, "" if not known */
 	struct arch arch;

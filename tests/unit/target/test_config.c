@@ -132,11 +132,21 @@ static void model_directories(void **state)
 	check(pid, &c, "1", "model path of the server");
 	strcpy(c.model, "x.json");
 	check(pid, &c, "3", "model path of the server");
-	c.config_overridden = true;
+	strcpy(c.overrides, "{\"a\":{\"b\":2}}");
 	check(pid, &c, "3",
 	      "model path of the server, without the overrides on its command "
+	      "line"); /* which is no object */
+	put("x.json", "{\"a\":{\"b\":1,\"c\":3},\"d\":4}");
+	check(pid, &c, "{\"a\":{\"b\":2,\"c\":3},\"d\":4}",
+	      "model path of the server, with the overrides on its command "
 	      "line");
-	c.config_overridden = false;
+	c.overrides_unknown = true;
+	c.no_weights = true;
+	strcpy(c.overrides, "");
+	check(pid, &c, "{\"a\":{\"b\":1,\"c\":3},\"d\":4}",
+	      "model path of the server, without the overrides on its command "
+	      "line, dummy weights");
+	c.overrides_unknown = c.no_weights = false;
 	strcpy(c.hf_config_path, "m");
 	check(pid, &c, "1", "--hf-config-path of the server");
 	end(pid, hold);
