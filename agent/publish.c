@@ -210,6 +210,36 @@ static void put_steps(uint32_t number, int64_t offset_ns,
 	}
 }
 
+/* Eight at a time, and no further apart than their fields can say. */
+static void put_spans(uint32_t number, int64_t offset_ns,
+		      const struct reduce_result *w)
+{
+	struct record r = { 0 };
+	uint64_t base = 0;
+
+	for (uint32_t i = 0; i < w->spans; i++) {
+		const struct reduce_span *s = &w->span[i];
+		struct rec_spans *out = &r.spans;
+
+		if (out->count && (out->count == SPANS_PER_RECORD ||
+				   s->start - base > UINT32_MAX)) {
+			put(&r, REC_SPANS);
+			r = (struct record){ 0 };
+		}
+		if (!out->count) {
+			base = s->start;
+			out->window = number;
+			out->base_ns = base + (uint64_t)offset_ns;
+		}
+		out->span[out->count].start_ns = (uint32_t)(s->start - base);
+		out->span[out->count].length_ns = s->length;
+		out->span[out->count].layer = s->layer;
+		out->span[out->count++].group = s->group;
+	}
+	if (r.spans.count)
+		put(&r, REC_SPANS);
+}
+
 /* Runs of buckets that hold something; the first carries the sum. */
 static void put_hist(uint32_t number, enum hist_what what, uint64_t sum,
 		     const uint32_t *buckets, uint32_t n)
@@ -291,6 +321,8 @@ void publish_window(uint32_t number, uint64_t start_ns, uint64_t end_ns,
 		if (offset_ns)
 			put_steps(number, *offset_ns, w, rows);
 	}
+	if (offset_ns)
+		put_spans(number, *offset_ns, w);
 	put_window(number, start_ns, end_ns, kernels, w, rows);
 }
 

@@ -321,6 +321,7 @@ static void report(void)
 		.layers = 0,
 		.decode_hint = atomic_load(&agent.ring.h->control.decode_hint),
 		.graphs_used = agent.graphs_used,
+		.spans = atomic_load(&agent.ring.h->control.spans) == 1,
 		.find_launch = activity_find_launch,
 	};
 	uint32_t kernels =

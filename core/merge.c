@@ -268,6 +268,19 @@ static int take_step_rows(struct merge *m, const struct rec_step_rows *r)
 	return 0;
 }
 
+static int check_spans(const struct rec_spans *r)
+{
+	if (!r->count || r->count > SPANS_PER_RECORD)
+		return -EBADMSG;
+	for (unsigned i = 0; i < r->count; i++)
+		if ((r->span[i].layer >= LAYERS_MAX &&
+		     r->span[i].layer != LAYER_NONE) ||
+		    (r->span[i].group >= GROUPS &&
+		     r->span[i].group != SPAN_UNKNOWN))
+			return -EBADMSG;
+	return 0;
+}
+
 static int take(struct merge *m, const struct record *r)
 {
 	switch (r->type) {
@@ -286,6 +299,8 @@ static int take(struct merge *m, const struct record *r)
 		return take_rows(m, &r->rows);
 	case REC_EXPERTS:
 		return check_experts(&r->experts);
+	case REC_SPANS:
+		return check_spans(&r->spans);
 	case REC_STEP_ROWS:
 		return take_step_rows(m, &r->step_rows);
 	case REC_TEXT:

@@ -47,8 +47,8 @@ void merge_init(struct merge *m);
 
 /*
  * Take in one record of types STATUS, TICK, WINDOW, LAYER, ROWS, STEP_ROWS,
- * HIST, STEPS and TEXT; EXPERTS is checked only.  0, or -EBADMSG for a record that
- * makes no sense.
+ * HIST, STEPS and TEXT; EXPERTS and SPANS are checked only.  0, or -EBADMSG for a
+ * record that makes no sense.
  */
 int merge_record(struct merge *m, const struct record *r);
 

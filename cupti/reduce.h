@@ -46,6 +46,7 @@
 
 #define STEPS_MAX 8192u
 #define CELLS_MAX 131072u
+#define REDUCE_SPANS_MAX 32768u
 
 struct reduce_event { /* one kernel record, 32 bytes */
 	uint64_t start;
@@ -74,6 +75,14 @@ struct reduce_cell {
 	uint16_t layer;
 };
 
+/* When kernels ran, as struct rec_spans has it; CUPTI's clock. */
+struct reduce_span {
+	uint64_t start;
+	uint32_t length;
+	uint16_t layer;
+	uint16_t group;
+};
+
 struct reduce_sum {
 	uint64_t calls, sum_ns, union_ns;
 };
@@ -93,10 +102,12 @@ struct reduce_result {
 	uint32_t edge_kernels, edge_steps;
 	uint32_t lost; /* steps and cells beyond STEPS_MAX, CELLS_MAX */
 	uint32_t steps, cells;
+	uint32_t spans; /* the window's first ones, where there are more */
 	uint64_t step_hist_ns;            /* sum of the values in step_hist */
 	uint32_t step_hist[HIST_BUCKETS]; /* decode step times */
 	struct reduce_step step[STEPS_MAX];
 	struct reduce_cell cell[CELLS_MAX];
+	struct reduce_span span[REDUCE_SPANS_MAX];
 	/* Draft layers follow the main ones.  Index LAYERS_MAX is LAYER_NONE,
 	 * with part PART_BLOCK. */
 	struct reduce_sum sum[PHASES][LAYERS_MAX + 1][2][CLASSES];
@@ -106,6 +117,7 @@ struct reduce_params {
 	uint32_t layers;      /* MoE layers if the caller knows, else 0 */
 	uint32_t decode_hint; /* streams being decoded; 0 unknown */
 	bool graphs_used;     /* a graph with MoE anchors was ever launched */
+	bool spans;           /* fill span[] */
 	/* The launch behind an anchor's record; 0 or -errno.  May be NULL. */
 	int (*find_launch)(void *arg, const struct reduce_event *anchor,
 			   struct moe_launch *out);

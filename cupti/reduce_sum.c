@@ -86,21 +86,48 @@ static bool find_layers(const struct reduce *r, struct layout *s)
 	return s->layers == most || (!s->owner && s->layers == r->layers);
 }
 
+/* ---- spans ---------------------------------------------------------------- */
+
+static void add_span(struct reduce_result *out, uint64_t start, uint64_t end,
+		     uint32_t layer, unsigned group)
+{
+	if (out->spans == REDUCE_SPANS_MAX || end <= start)
+		return;
+	out->span[out->spans++] = (struct reduce_span){
+		.start = start,
+		.length = end - start < UINT32_MAX ? (uint32_t)(end - start)
+						   : UINT32_MAX,
+		.layer = layer == LAYERS_MAX ? LAYER_NONE : (uint16_t)layer,
+		.group = (uint16_t)group,
+	};
+}
+
+/* What lies between two bounds is no whole decode step. */
+static void add_unknown(struct reduce *r, uint32_t begin, uint32_t end)
+{
+	if (begin < end)
+		add_span(&r->result, r->ev[begin].start,
+			 end < r->n ? r->ev[end].start
+				    : event_end(&r->ev[end - 1]),
+			 LAYERS_MAX, SPAN_UNKNOWN);
+}
+
 /* ---- time ----------------------------------------------------------------- */
 
-static void add_event(struct reduce_sum *sum, const struct reduce_event *e,
-		      uint64_t *covered, uint64_t *busy)
+/* Time that this event covers first, which ends when it does; 0 none. */
+static uint64_t add_event(struct reduce_sum *sum, const struct reduce_event *e,
+			  uint64_t *covered)
 {
 	uint64_t from = e->start > *covered ? e->start : *covered;
 	uint64_t end = event_end(e);
 
 	sum->calls++;
 	sum->sum_ns += e->length;
-	if (end > from) {
-		sum->union_ns += end - from;
-		*busy += end - from;
-		*covered = end;
-	}
+	if (end <= from)
+		return 0;
+	sum->union_ns += end - from;
+	*covered = end;
+	return end - from;
 }
 
 /* Did the host launch this kernel, or the graph that it begins?  replay: the
@@ -115,10 +142,11 @@ static bool is_launch(const struct reduce_event *e, uint32_t *replay)
 	return true;
 }
 
-static void add_times(struct reduce *r, const struct layout *s, unsigned phase)
+static void add_times(struct reduce *r, const struct layout *s, unsigned phase,
+		      bool spans)
 {
 	struct reduce_result *out = &r->result;
-	uint64_t covered = 0;
+	uint64_t covered = 0, new;
 	uint32_t next = 0, replay = 0;
 
 	for (uint32_t i = s->begin; i < s->end; i++) {
@@ -139,8 +167,12 @@ static void add_times(struct reduce *r, const struct layout *s, unsigned phase)
 			layer = next;
 			part = PART_BEFORE;
 		}
-		add_event(&out->sum[phase][layer][part][e->klass], e, &covered,
-			  &out->busy_ns[phase]);
+		new = add_event(&out->sum[phase][layer][part][e->klass], e,
+				&covered);
+		out->busy_ns[phase] += new;
+		if (spans)
+			add_span(out, event_end(e) - new, event_end(e), layer,
+				 kernel_class_group(e->klass));
 	}
 }
 
@@ -245,7 +277,9 @@ static void add_step(struct reduce *r, const struct reduce_params *p,
 	step->cells = add_cells(r, s, p, step);
 	phase = step_phase(r, b->replay, step->tokens, s, p);
 	step->phase = (uint8_t)phase;
-	add_times(r, s, phase);
+	add_times(r, s, phase, p->spans && phase == PHASE_DECODE);
+	if (p->spans && phase != PHASE_DECODE)
+		add_unknown(r, s->begin, s->end);
 	out->steps++;
 	out->phase_steps[phase]++;
 	out->tokens[phase] += step->tokens;
@@ -317,6 +351,8 @@ void reduce_sum_steps(struct reduce *r, const struct reduce_params *p)
 
 		if (b->good && sum_step(r, p, b))
 			continue;
+		if (p->spans)
+			add_unknown(r, b->event, b[1].event);
 		/* The first replay may be cut by the window's start. */
 		if (i == 0 && b->replay) {
 			out->edge_kernels += kernels;

@@ -184,10 +184,12 @@ static double offset_ns(unsigned o)
  * first span that may still matter, moved along.  Times are taken from the
  * sample's start, where doubles are exact.
  */
-static unsigned overlap(const struct bytes_span *spans, unsigned n_spans,
-			const struct bytes_sample *s, double offset,
-			unsigned *from, struct bytes_part *parts)
+static unsigned overlap(const struct bytes *b, const struct bytes_span *spans,
+			unsigned n_spans, const struct bytes_sample *s,
+			double offset, unsigned *from)
 {
+	unsigned layers = b->layers;
+	struct bytes_part *parts = b->parts;
 	double length = (double)(s->end_ns - s->start_ns);
 	unsigned n = 0;
 
@@ -205,7 +207,8 @@ static unsigned overlap(const struct bytes_span *spans, unsigned n_spans,
 			continue;
 		}
 		parts[n++] = (struct bytes_part){
-			.layer = spans[i].layer,
+			.layer = spans[i].layer < layers ? spans[i].layer
+							 : layers,
 			.group = spans[i].group,
 			.busy_ns = fmin(end, length) - fmax(start, 0),
 		};
@@ -213,23 +216,53 @@ static unsigned overlap(const struct bytes_span *spans, unsigned n_spans,
 	return n;
 }
 
-static void add_offset(struct bytes *b, unsigned o,
-		       const struct bytes_span *spans, unsigned n_spans,
-		       const struct bytes_sample *samples, unsigned n)
+/* Whether it is known, by all offsets, what ran in a sample; *from as above. */
+static bool is_known(const struct bytes *b, const struct bytes_span *spans,
+		     unsigned n_spans, const struct bytes_sample *s,
+		     unsigned *from)
 {
-	unsigned from = 0;
+	uint64_t slack = (uint64_t)offset_ns(BYTES_OFFSETS - 1);
+	bool known = s->start_ns >= slack;
+
+	for (unsigned i = *from; known && i < n_spans; i++) {
+		if (spans[i].start_ns > s->end_ns + slack)
+			break;
+		if (spans[i].end_ns < s->start_ns - slack)
+			*from += i == *from;
+		else
+			known = spans[i].group < b->groups;
+	}
+	return known;
+}
+
+/* The rows of a window by one offset, to a group fit of its own; NULL: to the two
+ * fits that count.  Returns the samples. */
+static unsigned add_samples(struct bytes *b, double offset, struct nnls *fit,
+			    const struct bytes_span *spans, unsigned n_spans,
+			    const struct bytes_sample *samples, unsigned n)
+{
+	unsigned from = 0, known_from = 0, used = 0;
 
 	for (unsigned i = 0; i < n; i++) {
+		const struct bytes_sample *s = &samples[i];
 		double by_group[BYTES_GROUPS_MAX] = { 0 };
-		unsigned parts = overlap(spans, n_spans, &samples[i],
-					 offset_ns(o), &from, b->parts);
+		unsigned parts;
 
+		if (!is_known(b, spans, n_spans, s, &known_from))
+			continue;
+		parts = overlap(b, spans, n_spans, s, offset, &from);
+		used++;
+		if (!fit) {
+			bytes_add(b, s->dram_bytes,
+				  (double)(s->end_ns - s->start_ns), b->parts,
+				  parts);
+			continue;
+		}
 		for (unsigned p = 0; p < parts; p++)
-			if (b->parts[p].group < b->groups)
-				by_group[b->parts[p].group] +=
-					b->parts[p].busy_ns;
-		add_groups(b, b->by_offset[o], samples[i].dram_bytes, by_group);
+			by_group[b->parts[p].group] += b->parts[p].busy_ns;
+		add_groups(b, fit, s->dram_bytes, by_group);
 	}
+	return used;
 }
 
 static double best_offset(struct bytes *b)
@@ -274,24 +307,18 @@ unsigned bytes_window(struct bytes *b, const struct bytes_span *spans,
 		      unsigned n_spans, const struct bytes_sample *samples,
 		      unsigned n_samples)
 {
-	unsigned first, n, from = 0;
+	unsigned first, n;
 
 	if (!n_spans)
 		return 0;
 	n = inside(spans, n_spans, samples, n_samples, &first);
 	samples += first;
 	for (unsigned o = 0; o < BYTES_OFFSETS; o++)
-		add_offset(b, o, spans, n_spans, samples, n);
+		add_samples(b, offset_ns(o), b->by_offset[o], spans, n_spans,
+			    samples, n);
 	b->was.offset_ns = best_offset(b);
-	for (unsigned i = 0; i < n; i++) {
-		unsigned parts = overlap(spans, n_spans, &samples[i],
-					 b->was.offset_ns, &from, b->parts);
-
-		bytes_add(b, samples[i].dram_bytes,
-			  (double)(samples[i].end_ns - samples[i].start_ns),
-			  b->parts, parts);
-	}
-	return n;
+	return add_samples(b, b->was.offset_ns, NULL, spans, n_spans, samples,
+			   n);
 }
 
 /* ---- the fits ---------------------------------------------------------- */

@@ -97,8 +97,10 @@ void bytes_add(struct bytes *b, double dram_bytes, double interval_ns,
 /*
  * One window: all spans of it, ascending by start, and the samples, ascending,
  * that lie in or around it.  Samples that are not wholly inside, by all offsets,
- * are left out.  Overlapping spans of different pairs both count in full; of
- * the same pair they must not overlap.  Returns the samples used.
+ * are left out, and so are those that touch a span whose group is not below
+ * `groups`: nobody knows what ran there.  A layer beyond the last is none.
+ * Overlapping spans of different pairs both count in full; of the same pair
+ * they must not overlap.  Returns the samples used.
  */
 unsigned bytes_window(struct bytes *b, const struct bytes_span *spans,
 		      unsigned n_spans, const struct bytes_sample *samples,

@@ -36,6 +36,7 @@ enum record_type {
 	REC_TEXT,       /* one line for the log */
 	REC_HIST,       /* part of a distribution over one window */
 	REC_STEPS,      /* sums over the steps of one (window, phase) */
+	REC_SPANS,      /* when kernels of a layer ran; on wish only */
 	REC_TYPES
 };
 
@@ -231,6 +232,27 @@ static inline __u32 rows_bucket_high(__u32 b)
 	return ((16u + (i & 15) + 1) << ((i >> 4) + 1)) - 1;
 }
 
+/*
+ * Kernel time of whole decode steps, in time order, to be laid over the samples
+ * of a counter.  An instant is in one span at most; where kernels overlap, in
+ * that of the one that began first.  What is in no whole decode step is one span
+ * of SPAN_UNKNOWN from its first kernel to the next step.  Sent where
+ * ring_control.spans is set, before the window's WINDOW record.
+ */
+#define SPANS_PER_RECORD 8u
+#define SPAN_UNKNOWN 0xffu
+struct rec_spans {
+	__u32 window;
+	__u32 count;
+	__u64 base_ns; /* CLOCK_MONOTONIC */
+	struct {
+		__u32 start_ns; /* after base_ns */
+		__u32 length_ns;
+		__u16 layer; /* as in rec_layer */
+		__u16 group; /* enum kernel_group, or SPAN_UNKNOWN */
+	} span[SPANS_PER_RECORD];
+};
+
 #define TEXT_BYTES 104
 struct rec_text {
 	__u32 level; /* 0 information, 1 warning, 2 error */
@@ -252,6 +274,7 @@ struct record {
 		struct rec_text text;
 		struct rec_hist hist;
 		struct rec_steps steps;
+		struct rec_spans spans;
 		__u8 bytes[RECORD_BYTES - 16];
 	};
 };

@@ -43,6 +43,7 @@ struct ring_control {
 	_Atomic uint32_t decode_hint; /* streams being decoded, 0 unknown */
 	_Atomic uint64_t session;     /* who reads: random; 0: nobody */
 	_Atomic uint32_t wake;        /* futex: grows when a stub shall rise */
+	_Atomic uint32_t spans;       /* 1: SPANS records with each window */
 };
 
 /*

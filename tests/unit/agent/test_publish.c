@@ -153,10 +153,46 @@ static void window_without_rows_says_nothing_of_them(void **state)
 	assert_int_equal(r->window.cells_lost, 0);
 }
 
+static void spans_keep_their_times_and_order(void **state)
+{
+	const int64_t offset = 500;
+	uint32_t seen = 0;
+	int n;
+
+	(void)state;
+	fill_window();
+	for (uint32_t i = 0; i < 20; i++)
+		window.span[i] = (struct reduce_span){
+			.start = 10000 + i * 100ull + (i >= 10) * 5000000000ull,
+			.length = 50 + i,
+			.layer = (uint16_t)i,
+			.group = GROUP_EXPERT,
+		};
+	window.spans = 20;
+	publish_window(4, 10, 20, &offset, 99, &window, NULL);
+	window.spans = 0;
+	n = ring_read(&reader, got, 1024);
+	for (int i = 0; i < n; i++) {
+		const struct rec_spans *r = &got[i].spans;
+
+		for (uint32_t k = 0; got[i].type == REC_SPANS && k < r->count;
+		     k++, seen++) {
+			assert_int_equal(r->window, 4);
+			assert_int_equal(r->base_ns + r->span[k].start_ns,
+					 window.span[seen].start + 500);
+			assert_int_equal(r->span[k].length_ns, 50 + seen);
+			assert_int_equal(r->span[k].layer, seen);
+		}
+	}
+	assert_int_equal(seen, 20);
+	assert_int_equal(got[n - 1].type, REC_WINDOW);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+		T(spans_keep_their_times_and_order),
 		T(what_was_lost_is_said_when_it_doubles),
 		T(window_comes_last_and_its_parts_add_up),
 		T(step_without_a_date_is_not_sent),

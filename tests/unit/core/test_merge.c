@@ -300,6 +300,28 @@ static void expert_and_step_records_are_checked(void **state)
 	refuse(s);
 }
 
+static void spans_are_checked(void **state)
+{
+	struct record r = { .type = REC_SPANS,
+			    .spans = { .window = 1, .count = 2 } };
+
+	(void)state;
+	r.spans.span[0].layer = LAYERS_MAX - 1;
+	r.spans.span[1].layer = LAYER_NONE;
+	r.spans.span[1].group = SPAN_UNKNOWN;
+	give(r);
+	r.spans.span[0].layer = LAYERS_MAX;
+	refuse(r);
+	r.spans.span[0].layer = 0;
+	r.spans.span[0].group = GROUPS;
+	refuse(r);
+	r.spans.span[0].group = 0;
+	r.spans.count = SPANS_PER_RECORD + 1;
+	refuse(r);
+	r.spans.count = 0;
+	refuse(r);
+}
+
 static void foreign_text_cannot_reach_the_terminal(void **state)
 {
 	struct record r = { .type = REC_TEXT, .text = { .level = 1 } };
@@ -422,6 +444,7 @@ int main(void)
 		TEST(rows_that_no_histogram_has_are_refused),
 		TEST(unknown_and_backward_records_are_refused),
 		TEST(expert_and_step_records_are_checked),
+		TEST(spans_are_checked),
 		TEST(foreign_text_cannot_reach_the_terminal),
 		TEST(distributions_come_in_pieces_and_add_up),
 		TEST(distributions_out_of_range_are_refused),

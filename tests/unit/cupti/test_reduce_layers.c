@@ -432,6 +432,49 @@ static void layers_of_unknown_nodes_are_told_by_their_order(void **state)
 	check_conservation(s, r);
 }
 
+/* Spans are the same time as the sums, each instant once, in order. */
+static void spans_add_up_to_the_time_of_decode_steps(void **state)
+{
+	static uint64_t by_group[LAYERS_MAX + 1][GROUPS];
+	struct stream *s = *state;
+	const struct reduce_result *r;
+	uint64_t before = 0, decode = 0, unknown = 0;
+
+	memset(by_group, 0, sizeof(by_group));
+	params.spans = true;
+	for (int i = 0; i < 6; i++) {
+		stream_replay(s, 7, LAYERS);
+		if (i == 3)
+			stream_body(s, LAYERS); /* a prompt */
+	}
+	r = reduce_end(s->reduce, &params);
+	assert_int_equal(r->phase_steps[PHASE_PREFILL], 1);
+	for (uint32_t i = 0; i < r->spans; i++) {
+		const struct reduce_span *n = &r->span[i];
+
+		assert_true(n->start >= before);
+		before = n->start + n->length;
+		if (n->group == SPAN_UNKNOWN) {
+			unknown += n->length;
+			continue;
+		}
+		decode += n->length;
+		by_group[n->layer == LAYER_NONE ? LAYERS_MAX : n->layer]
+			[n->group] += n->length;
+	}
+	assert_int_equal(decode, r->busy_ns[PHASE_DECODE]);
+	assert_true(unknown >= r->busy_ns[PHASE_PREFILL]);
+	for (unsigned l = 0; l < LAYERS; l++)
+		assert_int_equal(by_group[l][GROUP_EXPERT],
+				 r->phase_steps[PHASE_DECODE] * 3ull *
+					 KERNEL_NS);
+	params.spans = false;
+	reduce_begin(s->reduce);
+	stream_replay(s, 7, LAYERS);
+	stream_replay(s, 7, LAYERS);
+	assert_int_equal(reduce_end(s->reduce, &params)->spans, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -453,6 +496,7 @@ int main(void)
 		T(memset_between_routing_kernels_opens_no_layer),
 		T(larger_graph_of_old_is_forgotten),
 		T(layers_of_unknown_nodes_are_told_by_their_order),
+		T(spans_add_up_to_the_time_of_decode_steps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -306,6 +306,31 @@ static void test_old_windows_fade(void **state)
 	bytes_free(b);
 }
 
+/* A prompt, or steps that lost records: what they read belongs to no layer. */
+static void test_samples_of_the_unknown_are_left_out(void **state)
+{
+	struct bytes *b = bytes_new(LAYERS, GROUPS, EXPERT);
+	unsigned all, some;
+
+	(void)state;
+	gpu_init(0, 1e6, 0.05);
+	window();
+	all = bytes_window(b, gpu.spans, gpu.n_spans, gpu.samples,
+			   gpu.n_samples);
+	for (unsigned i = gpu.n_spans / 4; i < gpu.n_spans / 2; i++)
+		gpu.spans[i].group = 0xff;
+	for (unsigned i = 0; i < gpu.n_samples; i++)
+		if (gpu.samples[i].end_ns >
+			    gpu.spans[gpu.n_spans / 4].start_ns &&
+		    gpu.samples[i].start_ns < gpu.spans[gpu.n_spans / 2].end_ns)
+			gpu.samples[i].dram_bytes *= 50;
+	some = bytes_window(b, gpu.spans, gpu.n_spans, gpu.samples,
+			    gpu.n_samples);
+	assert_true(some > all / 2 && some < all * 4 / 5);
+	assert_true(watch(b, 5).residual_ratio < 0.03);
+	bytes_free(b);
+}
+
 static void test_hostile_windows_change_nothing(void **state)
 {
 	const struct bytes_span back[] = { { 0, 0, 900, 100 },
@@ -339,6 +364,7 @@ int main(void)
 		cmocka_unit_test(test_few_samples_give_groups_or_less),
 		cmocka_unit_test(test_locked_samples_give_no_layers),
 		cmocka_unit_test(test_old_windows_fade),
+		cmocka_unit_test(test_samples_of_the_unknown_are_left_out),
 		cmocka_unit_test(test_hostile_windows_change_nothing),
 	};
 
