@@ -4,7 +4,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-static const char *const engines[ENGINES] = { "vllm", "sglang", "trtllm",
+static const char *const engines[ENGINES] = { "vllm", "sglang",   "trtllm",
 					      "tgi",  "llamacpp", "dynamo" };
 
 /* What stands before the engine's own prefix where metrics are passed on. */
@@ -48,85 +48,84 @@ static const char *const hists[ENGINE_HISTS] = {
 	[ENGINE_STEP_TOKENS] = "step_tokens",
 };
 
+#define FAMILY(e, n, v, ...)                                            \
+	{                                                               \
+		.engine = (e), .name = (n), .value = (v), ##__VA_ARGS__ \
+	}
+
 static const struct engine_family families[] = {
 	/* vLLM */
-	{ "vllm", "num_requests_running", NULL, NULL, ENGINE_RUNNING },
-	{ "vllm", "num_requests_waiting", NULL, NULL, ENGINE_WAITING },
-	{ "vllm", "prompt_tokens", NULL, NULL, ENGINE_PROMPT },
-	{ "vllm", "generation_tokens", NULL, NULL, ENGINE_GENERATED },
-	{ "vllm", "generation_tokens", NULL, NULL, ENGINE_DECODED },
-	{ "vllm", "request_success", NULL, NULL, ENGINE_FINISHED },
-	{ "vllm", "request_success", "finished_reason", "abort",
-	  ENGINE_ABORTED },
-	{ "vllm", "num_preemptions", NULL, NULL, ENGINE_PREEMPTED },
-	{ "vllm", "kv_cache_usage_perc", NULL, NULL, ENGINE_KV_SHARE },
-	{ "vllm", "cache_config_info", NULL, NULL, ENGINE_KV_ROOM },
-	{ "vllm", "prefix_cache_hits", NULL, NULL, ENGINE_CACHE_HITS },
-	{ "vllm", "prefix_cache_queries", NULL, NULL, ENGINE_CACHE_ASKED },
-	{ "vllm", "spec_decode_num_drafts", NULL, NULL, ENGINE_SPEC_DRAFTS },
-	{ "vllm", "spec_decode_num_draft_tokens", NULL, NULL,
-	  ENGINE_SPEC_DRAFTED },
-	{ "vllm", "spec_decode_num_accepted_tokens", NULL, NULL,
-	  ENGINE_SPEC_ACCEPTED },
-	{ "vllm", "estimated_flops_per_gpu", NULL, NULL, ENGINE_FLOPS },
-	{ "vllm", "estimated_read_bytes_per_gpu", NULL, NULL,
-	  ENGINE_READ_BYTES },
-	{ "vllm", "estimated_write_bytes_per_gpu", NULL, NULL,
-	  ENGINE_WRITE_BYTES },
+	FAMILY("vllm", "num_requests_running", ENGINE_RUNNING),
+	FAMILY("vllm", "num_requests_waiting", ENGINE_WAITING),
+	FAMILY("vllm", "num_requests_waiting_by_reason", ENGINE_WAITING,
+	       .split = "reason"),
+	FAMILY("vllm", "prompt_tokens", ENGINE_PROMPT),
+	FAMILY("vllm", "generation_tokens", ENGINE_GENERATED),
+	FAMILY("vllm", "generation_tokens", ENGINE_DECODED),
+	FAMILY("vllm", "request_success", ENGINE_FINISHED),
+	FAMILY("vllm", "request_success", ENGINE_ABORTED,
+	       .label = "finished_reason", .is = "abort"),
+	FAMILY("vllm", "num_preemptions", ENGINE_PREEMPTED),
+	FAMILY("vllm", "kv_cache_usage_perc", ENGINE_KV_SHARE),
+	FAMILY("vllm", "cache_config_info", ENGINE_KV_ROOM),
+	FAMILY("vllm", "prefix_cache_hits", ENGINE_CACHE_HITS),
+	FAMILY("vllm", "prefix_cache_queries", ENGINE_CACHE_ASKED),
+	FAMILY("vllm", "spec_decode_num_drafts", ENGINE_SPEC_DRAFTS),
+	FAMILY("vllm", "spec_decode_num_draft_tokens", ENGINE_SPEC_DRAFTED),
+	FAMILY("vllm", "spec_decode_num_accepted_tokens", ENGINE_SPEC_ACCEPTED),
+	FAMILY("vllm", "estimated_flops_per_gpu", ENGINE_FLOPS),
+	FAMILY("vllm", "estimated_read_bytes_per_gpu", ENGINE_READ_BYTES),
+	FAMILY("vllm", "estimated_write_bytes_per_gpu", ENGINE_WRITE_BYTES),
 	/* vLLM before 0.9 */
-	{ "vllm", "gpu_cache_usage_perc", NULL, NULL, ENGINE_KV_SHARE },
-	{ "vllm", "avg_generation_throughput_toks_per_s", NULL, NULL,
-	  ENGINE_THROUGHPUT },
-	{ "vllm", "gpu_prefix_cache_hit_rate", NULL, NULL, ENGINE_CACHE_HIT },
-	{ "vllm", "gpu_prefix_cache_hits", NULL, NULL, ENGINE_CACHE_HITS },
-	{ "vllm", "gpu_prefix_cache_queries", NULL, NULL, ENGINE_CACHE_ASKED },
-	{ "vllm", "spec_decode_draft_acceptance_rate", NULL, NULL,
-	  ENGINE_SPEC_RATE },
+	FAMILY("vllm", "gpu_cache_usage_perc", ENGINE_KV_SHARE),
+	FAMILY("vllm", "avg_generation_throughput_toks_per_s",
+	       ENGINE_THROUGHPUT),
+	FAMILY("vllm", "gpu_prefix_cache_hit_rate", ENGINE_CACHE_HIT),
+	FAMILY("vllm", "gpu_prefix_cache_hits", ENGINE_CACHE_HITS),
+	FAMILY("vllm", "gpu_prefix_cache_queries", ENGINE_CACHE_ASKED),
+	FAMILY("vllm", "spec_decode_draft_acceptance_rate", ENGINE_SPEC_RATE),
 	/* SGLang; it counts generated tokens when a request ends */
-	{ "sglang", "num_running_reqs", NULL, NULL, ENGINE_RUNNING },
-	{ "sglang", "num_queue_reqs", NULL, NULL, ENGINE_WAITING },
-	{ "sglang", "prompt_tokens", NULL, NULL, ENGINE_PROMPT },
-	{ "sglang", "generation_tokens", NULL, NULL, ENGINE_GENERATED },
-	{ "sglang", "realtime_tokens", "mode", "decode", ENGINE_DECODED },
-	{ "sglang", "gen_throughput", NULL, NULL, ENGINE_THROUGHPUT },
-	{ "sglang", "num_requests", NULL, NULL, ENGINE_FINISHED },
-	{ "sglang", "num_aborted_requests", NULL, NULL, ENGINE_ABORTED },
-	{ "sglang", "num_retracted_requests", NULL, NULL, ENGINE_PREEMPTED },
-	{ "sglang", "token_usage", NULL, NULL, ENGINE_KV_SHARE },
-	{ "sglang", "max_total_num_tokens", NULL, NULL, ENGINE_KV_ROOM },
-	{ "sglang", "num_used_tokens", NULL, NULL, ENGINE_KV_USED },
-	{ "sglang", "decode_sum_seq_lens", NULL, NULL, ENGINE_KV_READ },
-	{ "sglang", "cache_hit_rate", NULL, NULL, ENGINE_CACHE_HIT },
-	{ "sglang", "spec_accept_length", NULL, NULL, ENGINE_SPEC_LENGTH },
-	{ "sglang", "spec_accept_rate", NULL, NULL, ENGINE_SPEC_RATE },
-	{ "sglang", "is_cuda_graph", NULL, NULL, ENGINE_GRAPH },
-	{ "sglang", "estimated_flops_per_gpu", NULL, NULL, ENGINE_FLOPS },
-	{ "sglang", "estimated_read_bytes_per_gpu", NULL, NULL,
-	  ENGINE_READ_BYTES },
-	{ "sglang", "estimated_write_bytes_per_gpu", NULL, NULL,
-	  ENGINE_WRITE_BYTES },
+	FAMILY("sglang", "num_running_reqs", ENGINE_RUNNING),
+	FAMILY("sglang", "num_queue_reqs", ENGINE_WAITING),
+	FAMILY("sglang", "prompt_tokens", ENGINE_PROMPT),
+	FAMILY("sglang", "generation_tokens", ENGINE_GENERATED),
+	FAMILY("sglang", "realtime_tokens", ENGINE_DECODED, .label = "mode",
+	       .is = "decode"),
+	FAMILY("sglang", "gen_throughput", ENGINE_THROUGHPUT),
+	FAMILY("sglang", "num_requests", ENGINE_FINISHED),
+	FAMILY("sglang", "num_aborted_requests", ENGINE_ABORTED),
+	FAMILY("sglang", "num_retracted_requests", ENGINE_PREEMPTED),
+	FAMILY("sglang", "token_usage", ENGINE_KV_SHARE),
+	FAMILY("sglang", "max_total_num_tokens", ENGINE_KV_ROOM),
+	FAMILY("sglang", "num_used_tokens", ENGINE_KV_USED),
+	FAMILY("sglang", "decode_sum_seq_lens", ENGINE_KV_READ),
+	FAMILY("sglang", "cache_hit_rate", ENGINE_CACHE_HIT),
+	FAMILY("sglang", "spec_accept_length", ENGINE_SPEC_LENGTH),
+	FAMILY("sglang", "spec_accept_rate", ENGINE_SPEC_RATE),
+	FAMILY("sglang", "is_cuda_graph", ENGINE_GRAPH),
+	FAMILY("sglang", "estimated_flops_per_gpu", ENGINE_FLOPS),
+	FAMILY("sglang", "estimated_read_bytes_per_gpu", ENGINE_READ_BYTES),
+	FAMILY("sglang", "estimated_write_bytes_per_gpu", ENGINE_WRITE_BYTES),
 	/* TensorRT-LLM */
-	{ "trtllm", "num_requests_running", NULL, NULL, ENGINE_RUNNING },
-	{ "trtllm", "num_requests_waiting", NULL, NULL, ENGINE_WAITING },
-	{ "trtllm", "request_success", NULL, NULL, ENGINE_FINISHED },
-	{ "trtllm", "kv_cache_utilization", NULL, NULL, ENGINE_KV_SHARE },
-	{ "trtllm", "kv_cache_hit_rate", NULL, NULL, ENGINE_CACHE_HIT },
+	FAMILY("trtllm", "num_requests_running", ENGINE_RUNNING),
+	FAMILY("trtllm", "num_requests_waiting", ENGINE_WAITING),
+	FAMILY("trtllm", "request_success", ENGINE_FINISHED),
+	FAMILY("trtllm", "kv_cache_utilization", ENGINE_KV_SHARE),
+	FAMILY("trtllm", "kv_cache_hit_rate", ENGINE_CACHE_HIT),
 	/* text-generation-inference */
-	{ "tgi", "batch_current_size", NULL, NULL, ENGINE_RUNNING },
-	{ "tgi", "queue_size", NULL, NULL, ENGINE_WAITING },
-	{ "tgi", "request_generated_tokens_sum", NULL, NULL,
-	  ENGINE_GENERATED },
-	{ "tgi", "request_success", NULL, NULL, ENGINE_FINISHED },
+	FAMILY("tgi", "batch_current_size", ENGINE_RUNNING),
+	FAMILY("tgi", "queue_size", ENGINE_WAITING),
+	FAMILY("tgi", "request_generated_tokens_sum", ENGINE_GENERATED),
+	FAMILY("tgi", "request_success", ENGINE_FINISHED),
 	/* llama.cpp; its _seconds are rates, "tokens per second" */
-	{ "llamacpp", "requests_processing", NULL, NULL, ENGINE_RUNNING },
-	{ "llamacpp", "requests_deferred", NULL, NULL, ENGINE_WAITING },
-	{ "llamacpp", "prompt_tokens", NULL, NULL, ENGINE_PROMPT },
-	{ "llamacpp", "tokens_predicted", NULL, NULL, ENGINE_GENERATED },
-	{ "llamacpp", "tokens_predicted", NULL, NULL, ENGINE_DECODED },
-	{ "llamacpp", "predicted_tokens_seconds", NULL, NULL,
-	  ENGINE_THROUGHPUT },
-	{ "llamacpp", "kv_cache_usage_ratio", NULL, NULL, ENGINE_KV_SHARE },
-	{ "llamacpp", "kv_cache_tokens", NULL, NULL, ENGINE_KV_USED },
+	FAMILY("llamacpp", "requests_processing", ENGINE_RUNNING),
+	FAMILY("llamacpp", "requests_deferred", ENGINE_WAITING),
+	FAMILY("llamacpp", "prompt_tokens", ENGINE_PROMPT),
+	FAMILY("llamacpp", "tokens_predicted", ENGINE_GENERATED),
+	FAMILY("llamacpp", "tokens_predicted", ENGINE_DECODED),
+	FAMILY("llamacpp", "predicted_tokens_seconds", ENGINE_THROUGHPUT),
+	FAMILY("llamacpp", "kv_cache_usage_ratio", ENGINE_KV_SHARE),
+	FAMILY("llamacpp", "kv_cache_tokens", ENGINE_KV_USED),
 };
 
 static const struct engine_hist_family hist_families[] = {
@@ -149,14 +148,15 @@ static const struct engine_hist_family hist_families[] = {
 };
 
 static const char *const part_labels[] = {
-	"engine", "engine_index", "engine_id", "dp_rank",  "dp",  "worker",
-	"worker_id", "worker_addr", "ReplicaId", "replica", "pod", "instance"
+	"engine",  "engine_index", "engine_id", "dp_rank",     "dp",
+	"worker",  "server",       "worker_id", "worker_addr", "ReplicaId",
+	"replica", "pod",          "instance"
 };
 
-static const char *const copy_labels[] = {
-	"tp_rank",     "pp_rank",     "moe_ep_rank", "ep_rank",
-	"attn_cp_rank", "moe_dp_rank", "attn_tp_rank", "pid"
-};
+static const char *const copy_labels[] = { "tp_rank",      "pp_rank",
+					   "moe_ep_rank",  "ep_rank",
+					   "attn_cp_rank", "moe_dp_rank",
+					   "attn_tp_rank", "pid" };
 
 static bool in(const char *word, const char *const *words, size_t n)
 {
@@ -222,9 +222,9 @@ static bool same_name(const char *name, const char *family)
 	       (!name[n] || !strcmp(name + n, "_total"));
 }
 
-const struct engine_family *engine_family_find(unsigned engine,
-					       const char *rest,
-					       const struct engine_family *after)
+const struct engine_family *
+engine_family_find(unsigned engine, const char *rest,
+		   const struct engine_family *after)
 {
 	size_t from = after ? (size_t)(after - families) + 1 : 0;
 
@@ -252,17 +252,4 @@ engine_hist_find(unsigned engine, const char *rest, const char **suffix)
 		return &hist_families[i];
 	}
 	return NULL;
-}
-
-bool engine_is_split(const char *rest, const char **whole, size_t *n)
-{
-	static const char end[] = "_by_reason";
-	size_t length = strlen(rest);
-
-	if (length < sizeof(end) ||
-	    strcmp(rest + length - (sizeof(end) - 1), end) != 0)
-		return false;
-	*whole = rest;
-	*n = length - (sizeof(end) - 1);
-	return true;
 }

@@ -15,21 +15,21 @@
 
 /* What an engine may tell of itself. */
 enum engine_value {
-	ENGINE_RUNNING,      /* requests in its batches */
-	ENGINE_WAITING,      /* requests in its queue */
-	ENGINE_PROMPT,       /* prompt tokens, since it started */
-	ENGINE_GENERATED,    /* generated tokens, since it started */
-	ENGINE_DECODED,      /* the same, counted while requests run */
-	ENGINE_THROUGHPUT,   /* generated tokens per second, by its own clock */
-	ENGINE_FINISHED,     /* requests, since it started */
-	ENGINE_ABORTED,      /* of them broken off */
-	ENGINE_PREEMPTED,    /* times that a request lost its place */
-	ENGINE_KV_SHARE,     /* 0..1 of the cache in use */
-	ENGINE_KV_ROOM,      /* tokens that it has room for */
-	ENGINE_KV_USED,      /* tokens in it */
-	ENGINE_KV_READ,      /* tokens that a decode step reads */
-	ENGINE_CACHE_HIT,    /* 0..1 of prompt tokens found in the cache */
-	ENGINE_CACHE_HITS,   /* the same as two counters */
+	ENGINE_RUNNING,    /* requests in its batches */
+	ENGINE_WAITING,    /* requests in its queue */
+	ENGINE_PROMPT,     /* prompt tokens, since it started */
+	ENGINE_GENERATED,  /* generated tokens, since it started */
+	ENGINE_DECODED,    /* the same, counted while requests run */
+	ENGINE_THROUGHPUT, /* generated tokens per second, by its own clock */
+	ENGINE_FINISHED,   /* requests, since it started */
+	ENGINE_ABORTED,    /* of them broken off */
+	ENGINE_PREEMPTED,  /* times that a request lost its place */
+	ENGINE_KV_SHARE,   /* 0..1 of the cache in use */
+	ENGINE_KV_ROOM,    /* tokens that it has room for */
+	ENGINE_KV_USED,    /* tokens in it */
+	ENGINE_KV_READ,    /* tokens that a decode step reads */
+	ENGINE_CACHE_HIT,  /* 0..1 of prompt tokens found in the cache */
+	ENGINE_CACHE_HITS, /* the same as two counters */
 	ENGINE_CACHE_ASKED,
 	ENGINE_SPEC_LENGTH,  /* tokens per step of a request */
 	ENGINE_SPEC_RATE,    /* 0..1 of draft tokens accepted */
@@ -61,8 +61,9 @@ enum engine_merge {
 struct engine_family {
 	const char *engine; /* "vllm" */
 	const char *name;   /* after the prefix, without _total */
-	const char *label, *is; /* counts only where this label is so; NULL */
 	enum engine_value value;
+	const char *label, *is; /* counts only where this label is so; NULL */
+	const char *split; /* label that splits a total named elsewhere; NULL */
 };
 
 struct engine_hist_family {
@@ -91,17 +92,14 @@ int engine_of_name(const char *name, const char **rest);
  * The family of a sample, name as engine_of_name's *rest.  The next one after
  * `after` (NULL: the first) that has this name; NULL none.
  */
-const struct engine_family *engine_family_find(unsigned engine,
-					       const char *rest,
-					       const struct engine_family *after);
+const struct engine_family *
+engine_family_find(unsigned engine, const char *rest,
+		   const struct engine_family *after);
 
 /* A histogram's family by a sample's name: *suffix is "_bucket", "_sum" or
  * "_count".  NULL none. */
 const struct engine_hist_family *
 engine_hist_find(unsigned engine, const char *rest, const char **suffix);
-
-/* The gauge that is this one split up by a label: "reason", "priority". */
-bool engine_is_split(const char *rest, const char **whole, size_t *n);
 
 /* Labels that tell engines of one server apart, and those of ranks that all
  * report the same. */

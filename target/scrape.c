@@ -1,365 +1,423 @@
 #include "target/scrape.h"
 
+#include "target/promtext.h"
+#include "target/promtext_json.h"
+
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SERIES_MAX 512u
-#define NUMBER_BYTES 64u
+#define SERIES_MAX 1024u
 
-enum field {
-	RUNNING,
-	WAITING,
-	TOKENS,
-	KV_SHARE, /* of the cache in use */
-	KV_ROOM,  /* tokens that it has room for */
-	KV_USED,  /* tokens in it */
-	KV_READ,  /* tokens that a decode step reads */
-	FIELDS
+/* Of one family: one entry for each series that is not a repetition. */
+struct series {
+	uint64_t key;
+	double bound; /* of a bucket */
+	double value;
 };
 
-static const struct metric_name {
-	const char *engine, *name;
-	enum field field;
-} names[] = {
-	{ "vllm", "num_requests_running", RUNNING },
-	{ "vllm", "num_requests_waiting", WAITING },
-	{ "vllm", "generation_tokens_total", TOKENS },
-	{ "vllm", "kv_cache_usage_perc", KV_SHARE },
-	{ "vllm", "gpu_cache_usage_perc", KV_SHARE },
-	{ "vllm", "cache_config_info", KV_ROOM },
-	{ "sglang", "num_running_reqs", RUNNING },
-	{ "sglang", "num_queue_reqs", WAITING },
-	{ "sglang", "generation_tokens_total", TOKENS },
-	{ "sglang", "token_usage", KV_SHARE },
-	{ "sglang", "max_total_num_tokens", KV_ROOM },
-	{ "sglang", "num_used_tokens", KV_USED },
-	{ "sglang", "decode_sum_seq_lens", KV_READ },
-};
-
-/* Labels that tell engines of one server apart: their gauges are added. */
-static const char *const part_labels[] = { "engine", "engine_index",
-					   "dp_rank" };
-
-/* Labels of ranks that all report the same number. */
-static const char *const copy_labels[] = { "tp_rank", "pp_rank", "moe_ep_rank",
-					   "attn_cp_rank", "moe_dp_rank" };
-
-struct span {
-	const char *p, *end;
-};
-
-/* Series of one metric: one entry for each part of the server. */
 struct total {
-	struct {
-		uint64_t key;
-		double value;
-	} series[SERIES_MAX];
-	unsigned n;
+	struct series *list;
+	unsigned n, room;
 	bool overflow;
 };
 
-/*
- * SGLang splits its gauges by priority and repeats the total with an empty
- * priority; the split counts only where the total is missing.
- */
-struct totals {
-	struct total whole[FIELDS], split[FIELDS];
-	const char *engine;
+enum hist_part { BUCKETS, SUM, COUNT, HIST_PARTS };
+
+/* What is known of one engine. */
+struct tally {
+	/* SGLang splits its gauges by priority and repeats the total with an
+	 * empty priority; the split counts only where the total is missing. */
+	struct total whole[ENGINE_VALUES], split[ENGINE_VALUES];
+	struct total hists[ENGINE_HISTS][HIST_PARTS];
+	char model[96];
+	char kv_dtype[16];
+	double block_tokens;
 };
 
+struct reading {
+	struct tally *tallies[ENGINES]; /* NULL: no such family on the page */
+	bool no_memory;
+};
+
+/* What the labels of one series say. */
 struct labels {
-	uint64_t part; /* hash of the labels that name a part */
-	uint64_t rest; /* hash of all but the copies and the priority */
+	uint64_t part; /* hash of those that name an engine */
+	uint64_t rest; /* hash of all but copies, priority and bounds */
 	uint64_t priority;
 	bool has_priority;
-	double blocks, block_tokens; /* of the KV cache; 0 not said */
+	double bound; /* le */
 };
 
-static bool span_is(struct span s, const char *word)
+static uint64_t hash_text(uint64_t h, const char *s)
 {
-	size_t n = (size_t)(s.end - s.p);
-
-	return n == strlen(word) && memcmp(s.p, word, n) == 0;
+	for (; *s; s++)
+		h = (h ^ (unsigned char)*s) * 0x100000001b3ull;
+	return (h ^ '=') * 0x100000001b3ull;
 }
 
-static bool span_in(struct span s, const char *const *words, size_t n)
+static struct labels read_labels(const struct promtext_sample *s)
 {
-	for (size_t i = 0; i < n; i++)
-		if (span_is(s, words[i]))
-			return true;
-	return false;
+	struct labels out = { .bound = NAN };
+
+	for (unsigned i = 0; i < s->n_labels; i++) {
+		const struct promtext_label *l = &s->labels[i];
+		uint64_t h = hash_text(0xcbf29ce484222325ull, l->name);
+
+		h = hash_text(h, l->value);
+		if (!strcmp(l->name, "priority")) {
+			out.has_priority = l->value[0] != '\0';
+			out.priority = h;
+		} else if (!strcmp(l->name, "le")) {
+			out.bound = !strcmp(l->value, "+Inf")
+					    ? INFINITY
+					    : strtod(l->value, NULL);
+		} else if (!engine_label_is_copy(l->name)) {
+			if (engine_label_is_part(l->name))
+				out.part += h;
+			out.rest += h;
+		}
+	}
+	return out;
 }
 
-static void skip_blanks(struct span *s)
+static bool make_room(struct total *t)
 {
-	while (s->p < s->end && (*s->p == ' ' || *s->p == '\t'))
-		s->p++;
-}
+	unsigned room = t->room ? 2 * t->room : 4;
+	struct series *list;
 
-static bool is_name(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-	       (c >= '0' && c <= '9') || c == '_' || c == ':';
-}
-
-static struct span take_name(struct span *s)
-{
-	struct span name = { .p = s->p };
-
-	while (s->p < s->end && is_name(*s->p))
-		s->p++;
-	name.end = s->p;
-	return name;
-}
-
-static uint64_t hash_span(uint64_t h, struct span s)
-{
-	for (; s.p < s.end; s.p++)
-		h = (h ^ (unsigned char)*s.p) * 0x100000001b3ull;
-	return h;
-}
-
-/* The text between quotes, escapes left in. */
-static bool take_quoted(struct span *s, struct span *out)
-{
-	if (s->p == s->end || *s->p != '"')
+	if (t->n < t->room)
+		return true;
+	list = realloc(t->list, room * sizeof(*list));
+	if (!list)
 		return false;
-	out->p = ++s->p;
-	for (; s->p < s->end && *s->p != '"'; s->p++)
-		if (*s->p == '\\' && s->p + 1 < s->end)
-			s->p++;
-	if (s->p == s->end)
-		return false;
-	out->end = s->p++;
+	t->list = list;
+	t->room = room;
 	return true;
 }
 
-/* A whole number of 1 to 10^12; else 0. */
-static double span_count(struct span s)
+static bool same_bound(double a, double b)
 {
+	return a == b || (isnan(a) && isnan(b));
+}
+
+static void total_add(struct reading *r, struct total *t, struct series add)
+{
+	for (unsigned i = 0; i < t->n; i++) {
+		struct series *s = &t->list[i];
+
+		if (s->key != add.key || !same_bound(s->bound, add.bound))
+			continue;
+		/* copies may be a moment apart; a count that fell is rarer */
+		s->value = fmax(s->value, add.value);
+		return;
+	}
+	if (t->n == SERIES_MAX)
+		t->overflow = true;
+	else if (make_room(t))
+		t->list[t->n++] = add;
+	else
+		r->no_memory = true;
+}
+
+/* A whole number of 1 to 10^12 in a label; else 0. */
+static double label_count(const struct promtext_sample *s, const char *name)
+{
+	const char *text = promtext_label(s, name);
 	double n = 0;
 
-	for (; s.p < s.end; s.p++) {
-		if (*s.p < '0' || *s.p > '9' || n > 1e11)
+	for (; text && *text; text++) {
+		if (*text < '0' || *text > '9' || n > 1e11)
 			return 0;
-		n = 10 * n + (*s.p - '0');
+		n = 10 * n + (*text - '0');
 	}
 	return n;
 }
 
-static void labels_add(struct labels *l, struct span name, struct span value)
+/* vLLM says the room by the labels of a metric that is always 1. */
+static double cache_room(struct tally *t, const struct promtext_sample *s)
 {
-	uint64_t h = hash_span(hash_span(0xcbf29ce484222325ull, name), value);
+	double block = label_count(s, "block_size");
+	const char *type = promtext_label(s, "cache_dtype");
 
-	if (span_is(name, "priority")) {
-		l->has_priority = value.p != value.end;
-		l->priority = h;
-		return;
-	}
-	if (span_is(name, "num_gpu_blocks"))
-		l->blocks = span_count(value);
-	if (span_is(name, "block_size"))
-		l->block_tokens = span_count(value);
-	if (span_in(name, copy_labels,
-		    sizeof(copy_labels) / sizeof(copy_labels[0])))
-		return;
-	if (span_in(name, part_labels,
-		    sizeof(part_labels) / sizeof(part_labels[0])))
-		l->part += h;
-	l->rest += h;
+	if (block > 0)
+		t->block_tokens = block;
+	if (type && !t->kv_dtype[0])
+		snprintf(t->kv_dtype, sizeof(t->kv_dtype), "%s", type);
+	return s->value * block * label_count(s, "num_gpu_blocks");
 }
 
-/* {a="b",...}; false when the line makes no sense. */
-static bool take_labels(struct span *s, struct labels *l)
+static void take_value(struct reading *r, struct tally *t,
+		       const struct engine_family *f, const struct labels *l,
+		       const struct promtext_sample *s)
 {
-	struct span name, value;
+	struct series add = { .bound = NAN, .value = s->value };
+	const char *is = f->label ? promtext_label(s, f->label) : NULL;
+	struct total *to = &t->whole[f->value];
 
-	if (s->p == s->end || *s->p != '{')
-		return true;
-	s->p++;
-	for (;;) {
-		skip_blanks(s);
-		if (s->p < s->end && *s->p == '}')
-			break;
-		name = take_name(s);
-		skip_blanks(s);
-		if (name.p == name.end || s->p == s->end || *s->p++ != '=')
-			return false;
-		skip_blanks(s);
-		if (!take_quoted(s, &value))
-			return false;
-		labels_add(l, name, value);
-		skip_blanks(s);
-		if (s->p < s->end && *s->p == ',')
-			s->p++;
-		else if (s->p == s->end || *s->p != '}')
-			return false;
+	if (f->label && (!is || strcmp(is, f->is) != 0))
+		return;
+	if (!strcmp(f->name, "cache_config_info")) {
+		add.value = cache_room(t, s);
+		if (!(add.value > 0))
+			return;
 	}
-	s->p++;
-	return true;
+	add.key =
+		engine_value_merge(f->value) == ENGINE_SUM ? l->rest : l->part;
+	if (f->split)
+		add.key = l->rest;
+	else if (l->has_priority)
+		add.key += l->priority;
+	if (f->split || l->has_priority)
+		to = &t->split[f->value];
+	total_add(r, to, add);
 }
 
-/* A finite number that is not negative. */
-static bool take_number(struct span *s, locale_t c, double *out)
+static void take_hist(struct reading *r, struct tally *t,
+		      const struct engine_hist_family *f, const char *suffix,
+		      const struct labels *l, double value)
 {
-	char text[NUMBER_BYTES], *end;
-	size_t n = 0;
-	double v;
+	struct series add = { l->rest, NAN, value };
+	enum hist_part part = BUCKETS;
 
-	skip_blanks(s);
-	while (s->p < s->end && *s->p != ' ' && *s->p != '\t') {
-		if (n + 1 == sizeof(text))
-			return false;
-		text[n++] = *s->p++;
-	}
-	text[n] = '\0';
-	v = strtod_l(text, &end, c);
-	if (n == 0 || *end || !isfinite(v) || v < 0)
-		return false;
-	*out = v;
-	return true;
-}
-
-static void total_add(struct total *t, uint64_t key, double value)
-{
-	for (unsigned i = 0; i < t->n; i++) {
-		if (t->series[i].key != key)
-			continue;
-		/* copies may be a moment apart; a count that fell is rarer */
-		if (value > t->series[i].value)
-			t->series[i].value = value;
+	if (!strcmp(suffix, "_sum"))
+		part = SUM;
+	else if (!strcmp(suffix, "_count"))
+		part = COUNT;
+	else if (isnan(l->bound))
 		return;
-	}
-	if (t->n == SERIES_MAX) {
-		t->overflow = true;
-		return;
-	}
-	t->series[t->n].key = key;
-	t->series[t->n++].value = value;
-}
-
-/* "vllm:num_requests_running", or with '_' where a proxy renamed it. */
-static const struct metric_name *find_metric(struct span name)
-{
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		size_t n = strlen(names[i].engine);
-
-		if ((size_t)(name.end - name.p) <= n + 1 ||
-		    memcmp(name.p, names[i].engine, n) != 0 ||
-		    (name.p[n] != ':' && name.p[n] != '_'))
-			continue;
-		if (span_is((struct span){ name.p + n + 1, name.end },
-			    names[i].name))
-			return &names[i];
-	}
-	return NULL;
-}
-
-static void take_line(struct totals *t, struct span line, locale_t c)
-{
-	struct labels l = { 0 };
-	const struct metric_name *m;
-	double value;
-	uint64_t key;
-
-	skip_blanks(&line);
-	m = find_metric(take_name(&line));
-	if (!m || (t->engine && strcmp(t->engine, m->engine) != 0))
-		return;
-	skip_blanks(&line);
-	if (!take_labels(&line, &l) || !take_number(&line, c, &value))
-		return;
-	t->engine = m->engine;
-	/* vLLM says it by the labels of a metric that is always 1 */
-	if (m->field == KV_ROOM && l.blocks * l.block_tokens > 0)
-		value *= l.blocks * l.block_tokens;
-	else if (m->field == KV_ROOM && !strcmp(m->engine, "vllm"))
-		return;
-	key = m->field == TOKENS ? l.rest : l.part;
-	if (l.has_priority)
-		total_add(&t->split[m->field], key + l.priority, value);
 	else
-		total_add(&t->whole[m->field], key, value);
+		add.bound = l->bound;
+	total_add(r, &t->hists[f->hist][part], add);
 }
 
-static double totals_sum(const struct totals *t, enum field f)
+static struct tally *tally_of(struct reading *r, const char *name,
+			      unsigned *engine, const char **rest)
 {
-	const struct total *from = t->whole[f].n ? &t->whole[f] : &t->split[f];
+	int e = engine_of_name(name, rest);
+
+	if (e < 0)
+		return NULL;
+	*engine = (unsigned)e;
+	if (!r->tallies[e]) {
+		r->tallies[e] = calloc(1, sizeof(*r->tallies[e]));
+		r->no_memory = r->no_memory || !r->tallies[e];
+	}
+	return r->tallies[e];
+}
+
+static void on_family(void *arg, const char *name, enum promtext_type type)
+{
+	const char *rest;
+	unsigned engine;
+
+	(void)type;
+	(void)tally_of(arg, name, &engine, &rest);
+}
+
+static void on_sample(void *arg, const struct promtext_sample *s)
+{
+	const struct engine_family *f = NULL;
+	const struct engine_hist_family *h;
+	const char *rest, *suffix, *model;
+	struct reading *r = arg;
+	struct labels l;
+	unsigned engine;
+	struct tally *t = tally_of(r, s->name, &engine, &rest);
+
+	if (!t)
+		return;
+	model = promtext_label(s, "model_name");
+	if (!model)
+		model = promtext_label(s, "model");
+	if (model && !t->model[0])
+		snprintf(t->model, sizeof(t->model), "%s", model);
+	if (!isfinite(s->value) || s->value < 0)
+		return;
+	l = read_labels(s);
+	while ((f = engine_family_find(engine, rest, f)) != NULL)
+		take_value(r, t, f, &l, s);
+	h = engine_hist_find(engine, rest, &suffix);
+	if (h)
+		take_hist(r, t, h, suffix, &l, s->value);
+}
+
+/* ---- the result --------------------------------------------------------- */
+
+static double total_sum(const struct total *t)
+{
 	double sum = 0;
 
-	if (from->n == 0 || from->overflow)
+	if (t->n == 0 || t->overflow)
 		return NAN;
-	for (unsigned i = 0; i < from->n; i++)
-		sum += from->series[i].value;
+	for (unsigned i = 0; i < t->n; i++)
+		sum += t->list[i].value;
 	return sum;
+}
+
+static double value_of(const struct tally *t, enum engine_value v,
+		       struct scrape *s)
+{
+	const struct total *from = t->whole[v].n ? &t->whole[v] : &t->split[v];
+	double sum = total_sum(from);
+
+	if (from->overflow)
+		s->overflow++;
+	if (engine_value_merge(v) == ENGINE_MEAN && from->n)
+		sum /= from->n;
+	return sum;
+}
+
+/* Every label set has the same bounds, so equal bounds add up. */
+static void add_bucket(struct scrape_hist *h, const struct series *b)
+{
+	unsigned at = 0;
+
+	while (at < h->n && h->buckets[at].upper < b->bound)
+		at++;
+	if (at == h->n || h->buckets[at].upper != b->bound) {
+		if (h->n == SCRAPE_BUCKETS_MAX)
+			return;
+		memmove(&h->buckets[at + 1], &h->buckets[at],
+			(h->n - at) * sizeof(h->buckets[0]));
+		h->buckets[at].upper = b->bound;
+		h->buckets[at].count = 0;
+		h->n++;
+	}
+	h->buckets[at].count += b->value;
+}
+
+static void find_hist(const struct total parts[HIST_PARTS],
+		      struct scrape_hist *h)
+{
+	h->count = total_sum(&parts[COUNT]);
+	h->sum = total_sum(&parts[SUM]);
+	for (unsigned i = 0; !parts[BUCKETS].overflow && i < parts[BUCKETS].n;
+	     i++)
+		add_bucket(h, &parts[BUCKETS].list[i]);
+	if (isnan(h->count) && h->n && isinf(h->buckets[h->n - 1].upper))
+		h->count = h->buckets[h->n - 1].count;
 }
 
 /* Of what decode steps read, of what is in the cache, or of the share of it
  * that is in use, the first that is known. */
-static void find_kv(const struct totals *t, struct scrape *s)
+static void find_kv(struct scrape *s)
 {
-	double share = totals_sum(t, KV_SHARE), used = totals_sum(t, KV_USED);
-	const struct total *shares = t->whole[KV_SHARE].n ? &t->whole[KV_SHARE]
-							  : &t->split[KV_SHARE];
+	double share = s->values[ENGINE_KV_SHARE];
+	double used = s->values[ENGINE_KV_USED];
 
-	if (shares->n)
-		share /= shares->n;
-	s->kv_capacity_tokens = totals_sum(t, KV_ROOM);
+	s->kv_capacity_tokens = s->values[ENGINE_KV_ROOM];
 	if (isnan(s->kv_capacity_tokens) && used > 0 && share > 0)
 		s->kv_capacity_tokens = used / share;
-	s->kv_tokens = totals_sum(t, KV_READ);
+	s->kv_tokens = s->values[ENGINE_KV_READ];
 	if (!(s->kv_tokens > 0))
 		s->kv_tokens = used;
 	if (isnan(s->kv_tokens) && share <= 1)
 		s->kv_tokens = share * s->kv_capacity_tokens;
 }
 
-static void take_text(struct totals *t, const char *text, size_t bytes)
+static void find_ratios(struct scrape *s)
 {
-	locale_t c = newlocale(LC_ALL_MASK, "C", NULL);
-	const char *end = text + bytes;
+	double *v = s->values;
 
-	while (text < end && c) {
-		const char *eol = memchr(text, '\n', (size_t)(end - text));
-		struct span line = { text, eol ? eol : end };
+	if (isnan(v[ENGINE_CACHE_HIT]) && v[ENGINE_CACHE_ASKED] > 0)
+		v[ENGINE_CACHE_HIT] =
+			v[ENGINE_CACHE_HITS] / v[ENGINE_CACHE_ASKED];
+	if (isnan(v[ENGINE_SPEC_RATE]) && v[ENGINE_SPEC_DRAFTED] > 0)
+		v[ENGINE_SPEC_RATE] =
+			v[ENGINE_SPEC_ACCEPTED] / v[ENGINE_SPEC_DRAFTED];
+	if (isnan(v[ENGINE_SPEC_LENGTH]) && v[ENGINE_SPEC_DRAFTS] > 0)
+		v[ENGINE_SPEC_LENGTH] =
+			1 + v[ENGINE_SPEC_ACCEPTED] / v[ENGINE_SPEC_DRAFTS];
+}
 
-		text = eol ? eol + 1 : end;
-		if (line.end > line.p && line.end[-1] == '\r')
-			line.end--;
-		take_line(t, line, c);
+static struct scrape result_of(const struct tally *t, unsigned engine)
+{
+	struct scrape s = { .block_tokens = NAN };
+
+	for (unsigned v = 0; v < ENGINE_VALUES; v++) {
+		s.values[v] = value_of(t, v, &s);
+		s.known += isnan(s.values[v]) ? 0 : 1;
 	}
-	if (c)
-		freelocale(c);
+	for (unsigned h = 0; h < ENGINE_HISTS; h++) {
+		find_hist(t->hists[h], &s.hists[h]);
+		s.known += isnan(s.hists[h].count) ? 0 : 1;
+	}
+	find_kv(&s);
+	find_ratios(&s);
+	s.running = s.values[ENGINE_RUNNING];
+	s.waiting = s.values[ENGINE_WAITING];
+	s.generation_tokens_total = s.values[ENGINE_GENERATED];
+	if (t->block_tokens > 0)
+		s.block_tokens = t->block_tokens;
+	snprintf(s.engine, sizeof(s.engine), "%s", engine_name(engine));
+	memcpy(s.model, t->model, sizeof(s.model));
+	memcpy(s.kv_dtype, t->kv_dtype, sizeof(s.kv_dtype));
+	return s;
+}
+
+/* The surest engine that tells a number, else the surest that is there. */
+static int choose(const struct reading *r, struct scrape *out)
+{
+	bool found = false;
+
+	for (unsigned e = 0; e < ENGINES; e++) {
+		struct scrape s;
+
+		if (!r->tallies[e])
+			continue;
+		s = result_of(r->tallies[e], e);
+		if (!found || s.known)
+			*out = s;
+		found = true;
+		if (s.known)
+			return 0;
+	}
+	return found ? 0 : -ENODATA;
+}
+
+static void reading_free(struct reading *r)
+{
+	for (unsigned e = 0; e < ENGINES; e++) {
+		struct tally *t = r->tallies[e];
+
+		if (!t)
+			continue;
+		for (unsigned v = 0; v < ENGINE_VALUES; v++) {
+			free(t->whole[v].list);
+			free(t->split[v].list);
+		}
+		for (unsigned h = 0; h < ENGINE_HISTS; h++)
+			for (unsigned p = 0; p < HIST_PARTS; p++)
+				free(t->hists[h][p].list);
+		free(t);
+	}
 }
 
 int scrape_parse(const char *text, size_t bytes, struct scrape *out)
 {
-	struct totals *t;
-	struct scrape s = { 0 };
-	int err = -ENODATA;
+	static const struct promtext_handler handler = {
+		.sample = on_sample,
+		.family = on_family,
+	};
+	struct reading r = { 0 };
+	struct promtext *x;
+	int err;
 
 	if (bytes > SCRAPE_BYTES_MAX)
 		return -EFBIG;
-	t = calloc(1, sizeof(*t));
-	if (!t)
-		return -ENOMEM;
-	if (bytes)
-		take_text(t, text, bytes);
-	s.running = totals_sum(t, RUNNING);
-	s.waiting = totals_sum(t, WAITING);
-	s.generation_tokens_total = totals_sum(t, TOKENS);
-	find_kv(t, &s);
-	if (t->engine && !(isnan(s.running) && isnan(s.waiting) &&
-			   isnan(s.generation_tokens_total))) {
-		strncpy(s.engine, t->engine, sizeof(s.engine) - 1);
-		*out = s;
-		err = 0;
-	}
-	free(t);
+	err = promtext_new(&x, &handler, &r);
+	if (err)
+		return err;
+	if (!promtext_json_feed(x, text, bytes))
+		promtext_feed(x, text, bytes);
+	promtext_finish(x);
+	promtext_free(x);
+	err = r.no_memory ? -ENOMEM : choose(&r, out);
+	reading_free(&r);
 	return err;
 }

@@ -1,4 +1,4 @@
-#include "target/exposition.h"
+#include "target/promtext.h"
 
 #include <errno.h>
 #include <locale.h>
@@ -8,19 +8,19 @@
 
 #define NUMBER_BYTES 64u
 
-struct exposition {
-	struct exposition_handler handler;
+struct promtext {
+	struct promtext_handler handler;
 	void *arg;
 	locale_t c; /* numbers have a point, whatever the user's locale */
-	struct exposition_stats stats;
+	struct promtext_stats stats;
 	size_t n;
 	bool skipping; /* the rest of a line that is too long */
-	char family[EXPOSITION_NAME_MAX];
-	enum exposition_type type;
-	struct exposition_sample sample;
-	char line[EXPOSITION_LINE_MAX + 1];
+	char family[PROMTEXT_NAME_MAX];
+	enum promtext_type type;
+	struct promtext_sample sample;
+	char line[PROMTEXT_LINE_MAX + 1];
 	/* Values are never longer than what they were written as. */
-	char text[EXPOSITION_LINE_MAX + 1];
+	char text[PROMTEXT_LINE_MAX + 1];
 };
 
 /* What is left of a line, and where resolved text goes. */
@@ -31,15 +31,15 @@ struct cursor {
 
 static const struct {
 	const char *name;
-	enum exposition_type type;
+	enum promtext_type type;
 } types[] = {
-	{ "counter", EXPOSITION_COUNTER },
-	{ "gauge", EXPOSITION_GAUGE },
-	{ "histogram", EXPOSITION_HISTOGRAM },
-	{ "gaugehistogram", EXPOSITION_GAUGE_HISTOGRAM },
-	{ "summary", EXPOSITION_SUMMARY },
-	{ "info", EXPOSITION_INFO },
-	{ "stateset", EXPOSITION_STATESET },
+	{ "counter", PROMTEXT_COUNTER },
+	{ "gauge", PROMTEXT_GAUGE },
+	{ "histogram", PROMTEXT_HISTOGRAM },
+	{ "gaugehistogram", PROMTEXT_GAUGE_HISTOGRAM },
+	{ "summary", PROMTEXT_SUMMARY },
+	{ "info", PROMTEXT_INFO },
+	{ "stateset", PROMTEXT_STATESET },
 };
 
 /* What the name of a sample may add to that of its family. */
@@ -113,9 +113,9 @@ static const char *take_quoted(struct cursor *c)
 }
 
 /* One of name="value", or a metric's name in quotes where that is allowed. */
-static bool take_label(struct cursor *c, struct exposition_sample *s)
+static bool take_label(struct cursor *c, struct promtext_sample *s)
 {
-	struct exposition_label *l = &s->labels[s->n_labels];
+	struct promtext_label *l = &s->labels[s->n_labels];
 	const char *name = at(c, '"') ? take_quoted(c) : take_name(c);
 	bool quoted = name && c->p[-1] == '"';
 	const char *value;
@@ -131,15 +131,15 @@ static bool take_label(struct cursor *c, struct exposition_sample *s)
 	}
 	skip_blanks(c);
 	value = take_quoted(c);
-	if (!value || s->n_labels == EXPOSITION_LABELS_MAX)
+	if (!value || s->n_labels == PROMTEXT_LABELS_MAX)
 		return false;
-	*l = (struct exposition_label){ name, value };
+	*l = (struct promtext_label){ name, value };
 	s->n_labels++;
 	return true;
 }
 
 /* {a="b",c="d",} or nothing. */
-static bool take_labels(struct cursor *c, struct exposition_sample *s)
+static bool take_labels(struct cursor *c, struct promtext_sample *s)
 {
 	if (!take(c, '{'))
 		return true;
@@ -187,9 +187,9 @@ static bool belongs(const char *family, const char *name)
 	return false;
 }
 
-static bool read_sample(struct exposition *x, struct cursor *c)
+static bool read_sample(struct promtext *x, struct cursor *c)
 {
-	struct exposition_sample *s = &x->sample;
+	struct promtext_sample *s = &x->sample;
 
 	s->name = NULL;
 	s->n_labels = 0;
@@ -215,7 +215,7 @@ static bool read_sample(struct exposition *x, struct cursor *c)
 	s->exemplar = at(c, '#');
 	if (c->p < c->end && !s->exemplar)
 		return false;
-	s->type = belongs(x->family, s->name) ? x->type : EXPOSITION_UNTYPED;
+	s->type = belongs(x->family, s->name) ? x->type : PROMTEXT_UNTYPED;
 	return true;
 }
 
@@ -232,18 +232,18 @@ static bool take_word(struct cursor *c, const char *word)
 	return true;
 }
 
-static enum exposition_type take_type(struct cursor *c)
+static enum promtext_type take_type(struct cursor *c)
 {
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
 		if (take_word(c, types[i].name))
 			return types[i].type;
-	return EXPOSITION_UNTYPED;
+	return PROMTEXT_UNTYPED;
 }
 
 /* Any other comment is legal and says nothing. */
-static void read_comment(struct exposition *x, struct cursor *c)
+static void read_comment(struct promtext *x, struct cursor *c)
 {
-	enum exposition_type type = EXPOSITION_UNTYPED;
+	enum promtext_type type = PROMTEXT_UNTYPED;
 	bool help, typed;
 	const char *name;
 
@@ -272,7 +272,7 @@ static void read_comment(struct exposition *x, struct cursor *c)
 		x->handler.family(x->arg, name, type);
 }
 
-static void read_line(struct exposition *x)
+static void read_line(struct promtext *x)
 {
 	struct cursor c = { x->line, x->line + x->n, x->text };
 
@@ -299,10 +299,10 @@ static void read_line(struct exposition *x)
 	}
 }
 
-int exposition_new(struct exposition **out,
-		   const struct exposition_handler *handler, void *arg)
+int promtext_new(struct promtext **out, const struct promtext_handler *handler,
+		 void *arg)
 {
-	struct exposition *x = calloc(1, sizeof(*x));
+	struct promtext *x = calloc(1, sizeof(*x));
 
 	if (!x)
 		return -ENOMEM;
@@ -317,7 +317,7 @@ int exposition_new(struct exposition **out,
 	return 0;
 }
 
-void exposition_feed(struct exposition *x, const char *bytes, size_t n)
+void promtext_feed(struct promtext *x, const char *bytes, size_t n)
 {
 	const char *end = bytes + n;
 
@@ -326,7 +326,7 @@ void exposition_feed(struct exposition *x, const char *bytes, size_t n)
 		const char *eol = memchr(bytes, '\n', left);
 		size_t part = eol ? (size_t)(eol - bytes) : left;
 
-		if (!x->skipping && part > EXPOSITION_LINE_MAX - x->n) {
+		if (!x->skipping && part > PROMTEXT_LINE_MAX - x->n) {
 			x->skipping = true;
 			x->stats.long_lines++;
 			x->n = 0;
@@ -345,7 +345,7 @@ void exposition_feed(struct exposition *x, const char *bytes, size_t n)
 	}
 }
 
-void exposition_finish(struct exposition *x)
+void promtext_finish(struct promtext *x)
 {
 	if (!x->skipping && x->n)
 		read_line(x);
@@ -353,12 +353,12 @@ void exposition_finish(struct exposition *x)
 	x->n = 0;
 }
 
-const struct exposition_stats *exposition_stats(const struct exposition *x)
+const struct promtext_stats *promtext_stats(const struct promtext *x)
 {
 	return &x->stats;
 }
 
-void exposition_free(struct exposition *x)
+void promtext_free(struct promtext *x)
 {
 	if (!x)
 		return;
@@ -366,8 +366,7 @@ void exposition_free(struct exposition *x)
 	free(x);
 }
 
-const char *exposition_label(const struct exposition_sample *s,
-			     const char *name)
+const char *promtext_label(const struct promtext_sample *s, const char *name)
 {
 	for (unsigned i = 0; i < s->n_labels; i++)
 		if (!strcmp(s->labels[i].name, name))

@@ -1,0 +1,130 @@
+#include "target/promtext_json.h"
+
+#include <jansson.h>
+#include <string.h>
+
+#define DEPTH_MAX 12u
+
+static void feed(struct promtext *x, const char *s)
+{
+	promtext_feed(x, s, strlen(s));
+}
+
+static void feed_quoted(struct promtext *x, const char *s)
+{
+	promtext_feed(x, "\"", 1);
+	for (; *s; s++) {
+		if (*s == '\n') {
+			feed(x, "\\n");
+			continue;
+		}
+		if (*s == '"' || *s == '\\')
+			promtext_feed(x, "\\", 1);
+		promtext_feed(x, s, 1);
+	}
+	promtext_feed(x, "\"", 1);
+}
+
+/* A number, a number in a string, or [time, number]. */
+static void feed_number(struct promtext *x, const json_t *v)
+{
+	char *text;
+
+	if (json_is_array(v))
+		v = json_array_get(v, json_array_size(v) - 1);
+	if (json_is_string(v)) {
+		feed(x, json_string_value(v));
+	} else if (json_is_number(v)) {
+		text = json_dumps(v, JSON_ENCODE_ANY);
+		if (text)
+			feed(x, text);
+		free(text);
+	}
+}
+
+/* One sample, written down again as the line that it was. */
+static void feed_sample(struct promtext *x, const char *name, json_t *labels,
+			const json_t *value)
+{
+	const char *key;
+	json_t *l;
+
+	promtext_feed(x, "{", 1);
+	feed_quoted(x, name);
+	json_object_foreach(labels, key, l)
+	{
+		if (!strcmp(key, "__name__") || !json_is_string(l))
+			continue;
+		promtext_feed(x, ",", 1);
+		feed_quoted(x, key);
+		promtext_feed(x, "=", 1);
+		feed_quoted(x, json_string_value(l));
+	}
+	feed(x, "} ");
+	feed_number(x, value);
+	promtext_feed(x, "\n", 1);
+}
+
+static void feed_family(struct promtext *x, const char *name, json_t *list)
+{
+	json_t *m;
+	size_t i;
+
+	json_array_foreach(list, i, m) if (json_object_get(m, "value"))
+		feed_sample(x, name, json_object_get(m, "labels"),
+			    json_object_get(m, "value"));
+}
+
+static bool feed_object(struct promtext *x, json_t *o)
+{
+	json_t *metric = json_object_get(o, "metric");
+	const char *name =
+		json_string_value(json_object_get(metric, "__name__"));
+	json_t *list = json_object_get(o, "metrics");
+
+	if (name && json_object_get(o, "value")) {
+		feed_sample(x, name, metric, json_object_get(o, "value"));
+		return true;
+	}
+	name = json_string_value(json_object_get(o, "name"));
+	if (!name || !json_is_array(list))
+		return false;
+	feed_family(x, name, list);
+	return true;
+}
+
+static void walk(struct promtext *x, json_t *v, unsigned depth)
+{
+	const char *key;
+	json_t *child;
+	size_t i;
+
+	if (depth > DEPTH_MAX)
+		return;
+	if (json_is_string(v)) {
+		feed(x, json_string_value(v));
+		promtext_feed(x, "\n", 1);
+	} else if (json_is_array(v)) {
+		json_array_foreach(v, i, child) walk(x, child, depth + 1);
+	} else if (json_is_object(v) && !feed_object(x, v)) {
+		json_object_foreach(v, key, child) walk(x, child, depth + 1);
+	}
+}
+
+bool promtext_json_feed(struct promtext *x, const char *text, size_t bytes)
+{
+	size_t skip = 0;
+	json_t *doc;
+
+	while (skip < bytes && strchr(" \t\r\n", text[skip]) && text[skip])
+		skip++;
+	if (skip == bytes || !strchr("\"{[", text[skip]) || !text[skip])
+		return false;
+	doc = json_loadb(text + skip, bytes - skip,
+			 JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
+	if (!doc)
+		return false;
+	walk(x, doc, 0);
+	json_decref(doc);
+	return true;
+}
