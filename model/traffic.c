@@ -392,6 +392,8 @@ static double crossing(const struct traffic *t, double share)
 			below = at;
 		}
 	}
+	if (above > below && share > below)
+		hi = lo + (hi - lo) * (above - share) / (above - below);
 	return exp(hi);
 }
 

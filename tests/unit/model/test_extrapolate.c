@@ -453,6 +453,24 @@ static void test_exit_of_measured_popularity(void **state)
 	assert_true(high / low < 3);
 }
 
+/* Where nothing was measured it is the floor by the formula, of any model. */
+static void test_floor_of_uniform_traffic(void **state)
+{
+	static const double shapes[][2] = {
+		{ 128, 8 }, { 256, 8 }, { 512, 10 }, { 128, 1 }
+	};
+	struct traffic t;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		double e = shapes[i][0], k = shapes[i][1], floor;
+
+		traffic_uniform(&t, e, k);
+		floor = traffic_batch_at(&t, 0.5, NULL, NULL);
+		assert_true(fabs(floor / valley_floor(e, k) - 1) < 0.05);
+	}
+}
+
 /* The true s1 passes 0.1 between the ends of the interval. */
 static void test_nine_of_ten_exits_within_the_interval(void **state)
 {
@@ -530,6 +548,7 @@ int main(void)
 		cmocka_unit_test(test_nine_of_ten_within_the_bounds),
 		cmocka_unit_test(test_other_estimators),
 		cmocka_unit_test(test_exit_of_measured_popularity),
+		cmocka_unit_test(test_floor_of_uniform_traffic),
 		cmocka_unit_test(test_nine_of_ten_exits_within_the_interval),
 		cmocka_unit_test(test_one_parameter_reproduces_the_popularity),
 		cmocka_unit_test(test_what_cannot_be_learnt),
