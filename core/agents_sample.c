@@ -1,4 +1,5 @@
 #include "core/agents.h"
+#include "core/layer_bytes.h"
 
 #include <math.h>
 
@@ -133,6 +134,9 @@ void agents_sample(struct source *s, struct sample *out)
 {
 	take_counters(s, out);
 	take_windows(s);
+	if (s->context->layer_bytes && s->have_window)
+		layer_bytes_fill(s->context->layer_bytes,
+				 s->n ? (double)s->n : 1, &s->window);
 	out->have_window = s->have_window;
 	out->window = s->have_window ? &s->window : NULL;
 	out->expert_rows =

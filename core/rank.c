@@ -96,6 +96,7 @@ static void tell(struct rank *k, const struct source_context *x)
 	atomic_store(&c->budget_ppm, x->budget_ppm);
 	atomic_store(&c->rows_mode, x->rows_mode);
 	atomic_store(&c->decode_hint, x->decoding);
+	atomic_store(&c->spans, x->spans);
 }
 
 int rank_poll(struct rank *k, const struct source_context *x, uint64_t now_ns,

@@ -22,6 +22,8 @@
 enum tier { TIER_T0, TIER_T1, TIER_T2, TIER_T3, TIER_C };
 _Static_assert(TIER_C + 1 == SNAPSHOT_TIERS, "all tiers are named");
 
+struct layer_bytes;
+
 /*
  * What all sources of one collector share: settings, which do not change, and
  * a few facts that one of them learns and another needs.  One thread.
@@ -41,6 +43,10 @@ struct source_context {
 	unsigned n_gpu_pids;
 	pid_t gpu_pids[TARGET_RANKS_MAX];
 	uint32_t window_wish; /* grows when somebody wants a kernel window */
+	/* Where kernel spans and counter samples meet; NULL: no such counter.
+	 * spans: its samples come, so the agents shall send spans. */
+	struct layer_bytes *layer_bytes;
+	bool spans;
 };
 
 struct source;

@@ -9,6 +9,7 @@
  */
 #include "core/agents.h"
 #include "core/clock.h"
+#include "core/layer_bytes.h"
 #include "core/paths.h"
 #include "target/proc.h"
 
@@ -329,6 +330,17 @@ static void write_step(FILE *f, pid_t pid, const struct rec_step_rows *r)
 		r->layer_mask[1], r->rows, r->active, r->single, (int)pid);
 }
 
+/* The counter is of the leader's GPU; the others run in lockstep. */
+static void take_spans(struct source *s, const struct record *r)
+{
+	struct layer_bytes *b = s->context->layer_bytes;
+
+	if (r->type == REC_SPANS)
+		layer_bytes_spans(b, &r->spans);
+	else if (r->type == REC_WINDOW)
+		layer_bytes_window(b, &r->window, s->now_ns);
+}
+
 static void take_record(struct rank *k, const struct record *r, void *arg)
 {
 	struct source *s = arg;
@@ -339,6 +351,9 @@ static void take_record(struct rank *k, const struct record *r, void *arg)
 		take_experts(s, k, &r->experts);
 	else if (r->type == REC_STEP_ROWS && s->context->sampled_steps)
 		write_step(s->context->sampled_steps, k->pid, &r->step_rows);
+	else if (s->context->layer_bytes &&
+		 k == (leader ? leader : s->ranks[0]))
+		take_spans(s, r);
 }
 
 /* ---- windows on wish --------------------------------------------------- */
@@ -376,6 +391,8 @@ static int agent_poll(struct source *s, uint64_t now_ns)
 		s->refused_rings++;
 		drop_rank(s, i, false);
 	}
+	if (s->context->layer_bytes)
+		layer_bytes_poll(s->context->layer_bytes, now_ns);
 	if (s->context->sampled_steps)
 		fflush(s->context->sampled_steps);
 	return s->n || s->attach ? 0 : -ENODEV;

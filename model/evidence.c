@@ -306,7 +306,7 @@ static void predict_active(struct model *m, const struct sample *in,
 	learn_traffic_known(m, arch, &t);
 	/* rows that were sampled tell more than counters do */
 	if ((!(t.batch > 0) || m->traffic_inferred) &&
-	    learn_from_dram(m, in, arch, e))
+	    (learn_from_layers(m, arch, e) || learn_from_dram(m, in, arch, e)))
 		return;
 	e->active = traffic_active(&t, e->tokens.v);
 	e->single = traffic_single(&t, e->tokens.v);
@@ -439,6 +439,21 @@ static bool is_idle(const struct sample *in, const struct load *l)
 	return l->running <= 0 && !(in->queued > 0);
 }
 
+/* The bytes of a window come after it, and grow more certain. */
+static void take_bytes(struct model *m, const struct sample *in)
+{
+	const struct sample_window *w = in->window;
+
+	if (!in->have_window || !m->have_window ||
+	    w->end_ns != m->window.end_ns || w->n_layers != m->window.n_layers)
+		return;
+	m->window.bytes = w->bytes;
+	for (unsigned l = 0; l < w->n_layers && l < SAMPLE_LAYERS_MAX; l++) {
+		m->window.layers[l].dram_bytes = w->layers[l].dram_bytes;
+		m->window.layers[l].expert_bytes = w->layers[l].expert_bytes;
+	}
+}
+
 void evidence_find(struct model *m, const struct sample *in,
 		   const struct arch *arch,
 		   const struct snapshot_target *layout, struct evidence *e)
@@ -453,6 +468,7 @@ void evidence_find(struct model *m, const struct sample *in,
 							     : SOURCE_SCRAPED;
 	if (window_is_new(m, in))
 		e->new_window = window_take(m, in, arch);
+	take_bytes(m, in);
 	judge_window(m, in, &before, e);
 	find_steps(m, in, e);
 	find_step_time(m, in, e);

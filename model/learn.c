@@ -19,6 +19,8 @@
 /* Prompts that the counters see, too, may take this share of the steps. */
 #define PREFILL_NEGLIGIBLE 0.1
 /* U from counters may miss its bounds by this much: other reads, L2. */
+/* What expert kernels read beside weights, and what caches keep from DRAM. */
+#define LAYERS_ERROR 0.03
 #define INFERRED_SLACK 0.15
 /* Standard error of the bytes that counters give to a step: nine of ten within
  * the slack. */
@@ -227,6 +229,23 @@ void learn_counted(struct model *m, const struct sample *in,
 	c->kv_bytes = keep * c->kv_bytes + e->kv_bytes * steps;
 }
 
+/* U of the present by a skew that bytes showed at a batch of b; the skew is kept
+ * where it tells something. */
+static void use_inferred(struct model *m, const struct traffic *seen, double b,
+			 double active, const struct arch *arch,
+			 struct evidence *e)
+{
+	if (b >= TOKENS_MIN && active <= COVERAGE_MAX * arch->experts) {
+		m->traffic = *seen;
+		m->traffic_inferred = true;
+		find_edges(m);
+	}
+	e->active = traffic_active(seen, e->tokens.v);
+	e->single = traffic_single(seen, e->tokens.v);
+	e->active_source = SOURCE_INFERRED;
+	e->have_active = true;
+}
+
 /* U by the bytes of a step without its KV reads; 0 when it cannot be. */
 static double active_of_bytes(const struct arch *arch, double dense,
 			      double bytes, double b)
@@ -238,6 +257,33 @@ static double active_of_bytes(const struct arch *arch, double dense,
 	    u > (1 + INFERRED_SLACK) * most)
 		return 0;
 	return fmin(fmax(u, arch->top_k), most);
+}
+
+/* Bytes that expert kernels read, over those of one expert. */
+bool learn_from_layers(struct model *m, const struct arch *arch,
+		       struct evidence *e)
+{
+	const struct sample_window *w = &m->window;
+	double layers = w->n_layers * arch->expert_bytes, bytes = 0;
+	struct traffic_sample s = {
+		.experts = arch->experts,
+		.top_k = arch->top_k,
+		.batch = w->steps[0] > 0 ? w->tokens[0] / w->steps[0] : 0,
+	};
+	struct traffic seen;
+
+	if (!e->classify || w->bytes.method < BYTES_GROUPS ||
+	    !(w->steps[0] > 0) || !(layers > 0) || !(s.batch >= 1))
+		return false;
+	for (unsigned l = 0; l < w->n_layers; l++)
+		bytes += w->layers[l].expert_bytes;
+	s.active = active_of_bytes(arch, 0, bytes / w->steps[0], s.batch);
+	s.active_error =
+		s.active * hypot(LAYERS_ERROR, w->bytes.groups_error_ratio);
+	if (!(s.active > 0) || !traffic_learn(&seen, &s))
+		return false;
+	use_inferred(m, &seen, s.batch, s.active, arch, e);
+	return true;
 }
 
 bool learn_from_dram(struct model *m, const struct sample *in,
@@ -266,14 +312,6 @@ bool learn_from_dram(struct model *m, const struct sample *in,
 	s.active_error = COUNTED_ERROR * c->read_bytes / c->steps / layers;
 	if (!traffic_learn(&seen, &s))
 		return false;
-	if (b >= TOKENS_MIN && s.active <= COVERAGE_MAX * arch->experts) {
-		m->traffic = seen;
-		m->traffic_inferred = true;
-		find_edges(m);
-	}
-	e->active = traffic_active(&seen, e->tokens.v);
-	e->single = traffic_single(&seen, e->tokens.v);
-	e->active_source = SOURCE_INFERRED;
-	e->have_active = true;
+	use_inferred(m, &seen, b, s.active, arch, e);
 	return true;
 }

@@ -16,6 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "model/bytes.h"
+
 #define SAMPLE_LAYERS_MAX 128u
 #define SAMPLE_EXPERTS_MAX 1024u
 #define SAMPLE_GROUPS 6u /* wire/kernel_class.h GROUPS, checked in core/ */
@@ -65,10 +67,11 @@ struct sample_layer_class {
 struct sample_layer {
 	double steps;                   /* steps the times below cover */
 	double group_ns[SAMPLE_GROUPS]; /* of the MoE block, by group */
-	double block_ns;   /* union over the block, anchor to reduction */
-	double before_ns;  /* union over what leads up to it: attention */
-	double dram_bytes; /* NAN: not attributed */
-	double slowest_ns; /* expert kernels of the slowest rank; 0 unknown */
+	double block_ns;     /* union over the block, anchor to reduction */
+	double before_ns;    /* union over what leads up to it: attention */
+	double dram_bytes;   /* of the block, all GPUs; NAN: not attributed */
+	double expert_bytes; /* of it, by its expert kernels; as above */
+	double slowest_ns;   /* expert kernels of the slowest rank; 0 unknown */
 	struct sample_rows rows;
 	char backend[24]; /* name of the class that does its expert GEMMs */
 	unsigned n_classes;
@@ -110,6 +113,7 @@ struct sample_window {  /* kernel records since the last interval */
 	struct sample_hist step_s;          /* decode steps, seconds */
 	struct sample_hist rows_per_expert; /* active ones, per cell */
 	double end_ns; /* CLOCK_MONOTONIC of the newest window's end */
+	struct bytes_estimate bytes; /* how the layers' bytes are known */
 };
 
 struct sample {

@@ -187,7 +187,7 @@ void model_update(struct model *m, const struct sample *given,
 	predict_base(m, &in, &e, arch, gpu, &f, out);
 	figures_metrics(m, &in, &e, arch, &f, out);
 	predict_table(m, in.interval_s, out);
-	tables_fill(m, &in, &e, out);
+	tables_fill(m, &in, &e, arch, out);
 	fill_hists(m, &in, &e, out);
 	fill_totals(m, &in, out);
 	classify(m, &in, &e, &f, out);

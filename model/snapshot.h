@@ -126,7 +126,8 @@ struct snapshot_layer {
 	struct value before_seconds_per_step; /* norms, attention, router */
 	struct value expert_seconds_per_step;
 	struct value rows, active_experts, single_row_experts;
-	struct value dram_bytes_per_step;
+	struct value dram_bytes_per_step;   /* of the block */
+	struct value expert_bytes_per_step; /* of it, by expert kernels */
 	struct value fragmentation;
 	struct value share; /* of the time of all blocks */
 	char backend[24];
@@ -149,6 +150,14 @@ struct snapshot_class {
 struct snapshot_experts {
 	unsigned n_layers, n_experts; /* 0 none; product <= CELLS_MAX */
 	uint32_t rows[SNAPSHOT_EXPERT_CELLS_MAX]; /* [layer * n_experts + e] */
+};
+
+/* How bytes of layers are known, model/bytes.h. */
+struct snapshot_bytes {
+	char method[8]; /* "layers", "groups", "total"; "" none */
+	struct value residual_ratio, condition;
+	struct value layer_error_ratio; /* of one layer's expert kernels */
+	double samples, offset_ns;
 };
 
 /* The mean step of one phase. */
@@ -326,6 +335,7 @@ struct snapshot {
 	struct finding findings[SNAPSHOT_FINDINGS_MAX];
 	char verdict[3][160]; /* plain words for the box, "" unused */
 	struct snapshot_experts experts;
+	struct snapshot_bytes bytes;
 	unsigned n_checks;
 	struct snapshot_check checks[SNAPSHOT_CHECKS_MAX];
 	unsigned n_what_if;

@@ -152,6 +152,10 @@ void learn_traffic(struct model *m, const struct sample *in,
 /* Takes in what DRAM counters saw, or forgets it where the load has changed. */
 void learn_counted(struct model *m, const struct sample *in,
 		   const struct evidence *e);
+/* U from the bytes of the newest window's expert kernels; false when they are not
+ * known, or not of the present. */
+bool learn_from_layers(struct model *m, const struct arch *arch,
+		       struct evidence *e);
 /* U from the bytes that DRAM counters saw; false when they do not tell. */
 bool learn_from_dram(struct model *m, const struct sample *in,
 		     const struct arch *arch, struct evidence *e);
@@ -217,6 +221,7 @@ void predict_table(struct model *m, double interval_s, struct snapshot *out);
 
 /* Layers, classes, shares by kernel group. */
 void tables_fill(const struct model *m, const struct sample *in,
-		 const struct evidence *e, struct snapshot *out);
+		 const struct evidence *e, const struct arch *arch,
+		 struct snapshot *out);
 
 #endif

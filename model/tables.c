@@ -1,6 +1,7 @@
 #include "model/state.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static struct value per_step(double ns, double steps, bool stale)
@@ -32,9 +33,35 @@ static void fill_layer_classes(const struct sample_layer *in,
 	out->n_classes = in->n_classes;
 }
 
-static void fill_layer(const struct sample_layer *in, double all_ns, bool stale,
+/* What is the same for all layers of a window. */
+struct whole {
+	double all_ns, expert_bytes; /* of blocks; of one expert, 0 unknown */
+	bool bytes, stale;           /* bytes of layers are known */
+};
+
+/* Bytes are inferred, and without rows so are the experts that they are of. */
+static void fill_layer_bytes(const struct sample_layer *in,
+			     const struct whole *all,
+			     struct snapshot_layer *out)
+{
+	double steps = in->steps;
+
+	if (!all->bytes || !(steps > 0))
+		return;
+	out->dram_bytes_per_step =
+		value_ratio(in->dram_bytes, steps, SOURCE_INFERRED);
+	out->expert_bytes_per_step =
+		value_ratio(in->expert_bytes, steps, SOURCE_INFERRED);
+	if (!value_known(out->active_experts) && all->expert_bytes > 0)
+		out->active_experts =
+			value_ratio(in->expert_bytes, steps * all->expert_bytes,
+				    SOURCE_INFERRED);
+}
+
+static void fill_layer(const struct sample_layer *in, const struct whole *all,
 		       struct snapshot_layer *out)
 {
+	bool stale = all->stale;
 	const struct sample_rows *r = &in->rows;
 	struct row_ratios q;
 
@@ -48,11 +75,11 @@ static void fill_layer(const struct sample_layer *in, double all_ns, bool stale,
 		.rows = rows_mean(r, r->rows, SOURCE_MEASURED),
 		.active_experts = rows_mean(r, r->active, SOURCE_MEASURED),
 		.single_row_experts = rows_mean(r, r->single, SOURCE_MEASURED),
-		.dram_bytes_per_step =
-			value_ratio(in->dram_bytes, in->steps, SOURCE_INFERRED),
 		.fragmentation = q.fragmentation,
-		.share = value_ratio(in->block_ns, all_ns, SOURCE_MEASURED),
+		.share =
+			value_ratio(in->block_ns, all->all_ns, SOURCE_MEASURED),
 	};
+	fill_layer_bytes(in, all, out);
 	fill_layer_classes(in, out);
 	memcpy(out->backend, in->backend, sizeof(out->backend));
 	out->backend[sizeof(out->backend) - 1] = '\0';
@@ -62,7 +89,8 @@ static void fill_layer(const struct sample_layer *in, double all_ns, bool stale,
 				      &out->single_row_experts,
 				      &out->fragmentation,
 				      &out->share,
-				      &out->dram_bytes_per_step };
+				      &out->dram_bytes_per_step,
+				      &out->expert_bytes_per_step };
 
 		for (unsigned i = 0; i < sizeof(v) / sizeof(v[0]); i++)
 			if (v[i]->state == VALUE_OK)
@@ -70,22 +98,27 @@ static void fill_layer(const struct sample_layer *in, double all_ns, bool stale,
 	}
 }
 
-static void fill_layers(const struct sample_window *w, bool stale,
-			struct snapshot *out)
+static void fill_layers(const struct sample_window *w, const struct arch *arch,
+			bool stale, struct snapshot *out)
 {
+	struct whole all = {
+		.expert_bytes = arch ? arch->expert_bytes : 0,
+		.bytes = w->bytes.method >= BYTES_GROUPS,
+		.stale = stale,
+	};
 	unsigned n = w->n_layers < SNAPSHOT_LAYERS_MAX ? w->n_layers
 						       : SNAPSHOT_LAYERS_MAX;
-	double all_ns = 0;
 
 	for (unsigned l = 0; l < n; l++)
-		all_ns += w->layers[l].block_ns;
+		all.all_ns += w->layers[l].block_ns;
 	for (unsigned l = 0; l < n; l++)
-		fill_layer(&w->layers[l], all_ns, stale, &out->layers[l]);
+		fill_layer(&w->layers[l], &all, &out->layers[l]);
+	all.bytes = false;
 	out->n_layers = n;
 	out->n_draft = w->n_draft < SNAPSHOT_DRAFT_MAX ? w->n_draft
 						       : SNAPSHOT_DRAFT_MAX;
 	for (unsigned l = 0; l < out->n_draft; l++)
-		fill_layer(&w->draft[l], all_ns, stale, &out->draft[l]);
+		fill_layer(&w->draft[l], &all, &out->draft[l]);
 }
 
 static void fill_classes(const struct sample_window *w, bool stale,
@@ -171,19 +204,46 @@ static void fill_experts(const struct model *m, const struct sample *in,
 	       sizeof(out->rows[0]) * layers * (size_t)n);
 }
 
+static void fill_bytes(const struct bytes_estimate *e,
+		       struct snapshot_bytes *out)
+{
+	static const char *const method[] = {
+		[BYTES_NOTHING] = "",
+		[BYTES_TOTAL] = "total",
+		[BYTES_GROUPS] = "groups",
+		[BYTES_LAYERS] = "layers",
+	};
+
+	*out = (struct snapshot_bytes){ 0 };
+	if (e->method == BYTES_NOTHING || e->method > BYTES_LAYERS)
+		return;
+	snprintf(out->method, sizeof(out->method), "%s", method[e->method]);
+	out->samples = e->samples;
+	out->offset_ns = e->offset_ns;
+	if (e->method == BYTES_TOTAL)
+		return;
+	out->residual_ratio = value_make(e->residual_ratio, SOURCE_MEASURED);
+	out->condition = value_make(e->condition, SOURCE_MEASURED);
+	if (e->method == BYTES_LAYERS)
+		out->layer_error_ratio =
+			value_make(e->layer_error_ratio, SOURCE_INFERRED);
+}
+
 void tables_fill(const struct model *m, const struct sample *in,
-		 const struct evidence *e, struct snapshot *out)
+		 const struct evidence *e, const struct arch *arch,
+		 struct snapshot *out)
 {
 	bool stale = !e->agrees || e->idle;
 
 	out->n_layers = out->n_classes = out->n_draft = 0;
 	out->n_steps = 0;
 	fill_experts(m, in, &out->experts);
+	fill_bytes(&m->window.bytes, &out->bytes);
 	for (unsigned g = 0; g <= SAMPLE_GROUPS; g++)
 		out->group_share[g] = (struct value){ 0 };
 	if (!m->have_window)
 		return;
-	fill_layers(&m->window, stale, out);
+	fill_layers(&m->window, arch, stale, out);
 	fill_classes(&m->window, stale, out);
 	fill_groups(&m->window, stale, out);
 	for (unsigned p = 0; p < SNAPSHOT_PHASES; p++)

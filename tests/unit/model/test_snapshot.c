@@ -222,6 +222,45 @@ static void test_tables(void **state)
 	assert_true(fabs(f->snap.group_share[6].v - 0.1) < 1e-9);
 }
 
+/* A late attach has no rows; bytes of the layers tell how many experts were
+ * read, and come after their window. */
+static void test_bytes_of_layers_tell_the_experts_touched(void **state)
+{
+	(void)state;
+	give_requests(16, 0);
+	give_window(16, 64, 32);
+	f->window.rows = (struct sample_rows){ 0 };
+	for (unsigned l = 0; l < 48; l++)
+		f->window.layers[l].rows = (struct sample_rows){ 0 };
+	update();
+	assert_true(metric(METRIC_ACTIVE_EXPERTS).source == SOURCE_MODELLED);
+	assert_false(value_known(f->snap.layers[3].active_experts));
+	assert_string_equal(f->snap.bytes.method, "");
+	f->window.bytes = (struct bytes_estimate){
+		.method = BYTES_LAYERS,
+		.samples = 3000,
+		.residual_ratio = 0.01,
+		.layer_error_ratio = 0.02,
+		.groups_error_ratio = 0.01,
+	};
+	for (unsigned l = 0; l < 48; l++) {
+		struct sample_layer *a = &f->window.layers[l];
+
+		a->expert_bytes = a->steps * qwen.expert_bytes * (58 + l % 5);
+		a->dram_bytes = 1.1 * a->expert_bytes;
+	}
+	f->window.windows = 0;
+	update();
+	assert_true(metric(METRIC_ACTIVE_EXPERTS).source == SOURCE_INFERRED);
+	assert_true(fabs(metric(METRIC_ACTIVE_EXPERTS).v - 60) < 1.5);
+	assert_true(f->snap.layers[3].active_experts.source == SOURCE_INFERRED);
+	assert_true(fabs(f->snap.layers[3].active_experts.v - 61) < 1e-9);
+	assert_true(fabs(f->snap.layers[3].dram_bytes_per_step.v /
+				 f->snap.layers[3].expert_bytes_per_step.v -
+			 1.1) < 1e-9);
+	assert_string_equal(f->snap.bytes.method, "layers");
+}
+
 static void test_overlapping_groups_still_sum_to_one(void **state)
 {
 	double sum = 0;
@@ -432,6 +471,7 @@ int main(void)
 		T(test_shares_follow_the_formulas),
 		T(test_counters_of_dram),
 		T(test_tables),
+		T(test_bytes_of_layers_tell_the_experts_touched),
 		T(test_overlapping_groups_still_sum_to_one),
 		T(test_distributions_of_the_window),
 		T(test_effective_experts),
