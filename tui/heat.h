@@ -2,9 +2,10 @@
  * heat.h - a table of numbers as a picture: layers down, experts across
  *
  * A cell of the screen stands for a few layers and experts, and shows their
- * mean.  Its level goes with the square root of it, which spreads what is
- * small; the glyph tells as much as the colour, so that a terminal without
- * colours shows the same.  Pure arithmetic but for heat_draw.
+ * mean.  Its level is 0 for none, else goes with the square root of the way
+ * from the least to the most of all cells, which spreads what is small.  The
+ * glyph tells as much as the colour, so that a terminal without colours shows
+ * the same.  Pure arithmetic but for heat_draw.
  */
 #ifndef MOETOP_TUI_HEAT_H
 #define MOETOP_TUI_HEAT_H
@@ -23,13 +24,16 @@ struct heat {
 	bool by_layer;  /* every row of the screen on a scale of its own */
 	/* set by heat_fit */
 	int w, h;         /* of the picture */
-	unsigned per_col; /* experts of a cell, but for the last one */
+	unsigned columns; /* of cells, of one part */
+	unsigned per_col; /* experts of a cell, or one less */
 	int cell_w;       /* columns of a cell */
-	double top;       /* what the highest level stands for, on the whole */
+	struct heat_range {
+		double low, top; /* least above 0, and most, of the cells */
+	} range;
 };
 
 /* Cut to fit w x h, both at least 1; gaps are left out where they would cost
- * the picture its experts (ranks becomes 0).  Finds top. */
+ * the picture its experts (ranks becomes 0).  Finds the range. */
 void heat_fit(struct heat *m, int w, int h);
 
 /* The column and the row of the picture that show an expert of a layer. */
@@ -40,8 +44,8 @@ int heat_row(const struct heat *m, unsigned layer);
 int heat_expert_at(const struct heat *m, int x);
 int heat_layer_at(const struct heat *m, int y);
 
-/* Level 0 (none) to HEAT_LEVELS of a mean against top. */
-unsigned heat_level(double mean, double top);
+/* 0 (none) to HEAT_LEVELS; the middle one when all are alike. */
+unsigned heat_level(double mean, struct heat_range range);
 /* Glyph and style of a level; of 0 it is a dim dot. */
 uint32_t heat_glyph(const struct grid *g, unsigned level);
 enum style heat_style(unsigned level);

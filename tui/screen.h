@@ -9,6 +9,7 @@
 #define MOETOP_TUI_SCREEN_H
 
 #include "model/snapshot.h"
+#include "tui/curve.h"
 #include "tui/grid.h"
 #include "tui/history.h"
 
@@ -56,8 +57,9 @@ struct experts_state {
 
 /* The curve of screen 6. */
 struct valley_state {
-	bool what_if;   /* the cursor is shown */
-	double octaves; /* its place: log2 of tokens per step */
+	bool what_if;       /* the cursor is shown */
+	double octaves;     /* its place: log2 of tokens per step */
+	struct curve curve; /* of the snapshot that was drawn last */
 };
 
 #define ZONES_MAX 256u

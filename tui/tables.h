@@ -43,6 +43,25 @@ struct class_order {
 void class_table(const struct snapshot *s, struct class_order *o,
 		 struct table *t);
 
+/* What-ifs, a line each: now, the cursor, more load, other layouts and GPUs. */
+#define WHAT_IF_LINES_MAX 48u
+#define WHAT_IF_NAME_BYTES 40u
+struct what_if_line {
+	char name[WHAT_IF_NAME_BYTES]; /* "": now */
+	struct snapshot_what_if w;
+	struct value active_low, active_high;
+};
+
+struct what_if_order {
+	unsigned n;
+	int cursor; /* the cursor's line; 0: there is none */
+	struct what_if_line line[WHAT_IF_LINES_MAX];
+};
+
+/* batch: tokens per step under the cursor; 0: there is none. */
+void what_if_table(const struct snapshot *s, double batch,
+		   struct what_if_order *o, struct table *t);
+
 /* "experts", "route", ...; the last of the 7 is "idle". */
 const char *group_name(unsigned group);
 

@@ -1,193 +1,138 @@
 /*
- * The screens as text, against tests/golden/.  UPDATE=1 rewrites the files.
+ * The screens as text, against tests/golden/: every view of every scene in four
+ * sizes, one file for a scene and a size.  UPDATE=1 rewrites the files.
  */
-#include "tests/unit/tui/scenes.h"
+#include "tests/unit/tui/golden.h"
 #include "tui/tui.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
-#include <locale.h>
-#include <stdlib.h>
 
-#define POINTS 301u
+static const struct size {
+	int w, h;
+} sizes[] = { { 80, 24 }, { 100, 30 }, { 120, 40 }, { 200, 60 } };
+#define SIZES (sizeof(sizes) / sizeof(*sizes))
 
-static struct snapshot *shots;
-static const struct snapshot *history[POINTS];
-
-static int setup(void **state)
+/* A screen below its name. */
+static void print(FILE *f, struct view *v, struct size s, unsigned screen)
 {
-	(void)state;
-	shots = calloc(POINTS, sizeof(*shots));
-	for (unsigned i = 0; i < POINTS; i++)
-		history[i] = &shots[i];
-	return shots ? 0 : -1;
+	golden_draw(v, s.w, s.h, screen);
+	fprintf(f, "==== %s %dx%d\n", screens[screen]->title, s.w, s.h);
+	assert_int_equal(grid_write(&v->grid, f), 0);
 }
 
-static int teardown(void **state)
+static void compare_all(const char *name, struct view *v, struct size s,
+			unsigned first, unsigned last)
 {
-	(void)state;
-	free(shots);
-	return 0;
-}
-
-static char *read_all(FILE *f)
-{
-	char *text = calloc(1, 1 << 20);
-
-	assert_non_null(text);
-	text[fread(text, 1, (1 << 20) - 1, f)] = 0;
-	fclose(f);
-	return text;
-}
-
-static char *print(enum scene scene, unsigned w, unsigned h, unsigned screen,
-		   bool ascii)
-{
-	const struct tui_options o = { .ascii = ascii };
-	FILE *f = tmpfile();
+	char path[64], *text = NULL;
+	size_t bytes;
+	FILE *f = open_memstream(&text, &bytes);
 
 	assert_non_null(f);
-	for (unsigned i = 0; i < POINTS; i++)
-		scene_at(&shots[i], scene, i);
-	assert_int_equal(tui_print(f, history, POINTS, w, h, screen, &o), 0);
-	rewind(f);
-	return read_all(f);
+	for (unsigned screen = first; screen <= last; screen++)
+		print(f, v, s, screen);
+	assert_int_equal(fclose(f), 0);
+	snprintf(path, sizeof(path), "screens-%s-%dx%d", name, s.w, s.h);
+	golden_compare(path, text);
+	free(text);
 }
 
-/* The lines that differ, as a unified diff without context. */
-static void show_difference(const char *want, const char *got)
+static void check_scene(enum scene scene)
 {
-	for (unsigned line = 1; *want || *got; line++) {
-		size_t w = strcspn(want, "\n"), g = strcspn(got, "\n");
-		if (w != g || memcmp(want, got, w))
-			printf("# line %u\n# -%.*s\n# +%.*s\n", line, (int)w,
-			       want, (int)g, got);
-		want += w + (want[w] != 0);
-		got += g + (got[g] != 0);
+	struct view *v = golden_view(scene, false);
+
+	for (unsigned i = 0; i < SIZES; i++)
+		compare_all(scene_names[scene], v, sizes[i], 0,
+			    SCREEN_HELP - 1);
+	view_free(v);
+}
+
+#define SCENE_TEST(name, scene)               \
+	static void test_##name(void **state) \
+	{                                     \
+		(void)state;                  \
+		check_scene(scene);           \
+	}
+SCENE_TEST(idle, SCENE_IDLE)
+SCENE_TEST(solo, SCENE_SOLO)
+SCENE_TEST(valley_near, SCENE_NEAR)
+SCENE_TEST(valley_far, SCENE_FAR)
+SCENE_TEST(shared, SCENE_SHARED)
+SCENE_TEST(kv_bound, SCENE_KV)
+SCENE_TEST(prefill, SCENE_PREFILL)
+SCENE_TEST(target_gone, SCENE_GONE)
+SCENE_TEST(tiers_missing, SCENE_TIERS_MISSING)
+SCENE_TEST(eight_ranks, SCENE_RANKS)
+SCENE_TEST(experts_512_in_94_layers, SCENE_LARGE)
+
+static void test_help(void **state)
+{
+	struct view *v = golden_view(SCENE_NEAR, false);
+
+	(void)state;
+	for (unsigned i = 0; i < SIZES; i++)
+		compare_all("help", v, sizes[i], SCREEN_HELP, SCREEN_HELP);
+	view_free(v);
+}
+
+static void press(struct view *v, const int *keys)
+{
+	for (; *keys; keys++) {
+		view_key(v, *keys);
+		view_draw(v);
 	}
 }
 
-static void compare(const char *name, char *got)
+/* What keys do to the two pictures: cursor, scale, groups; what-if. */
+static void test_keys_of_the_pictures(void **state)
 {
-	char path[128];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "tests/golden/%s.txt", name);
-	if (getenv("UPDATE")) {
-		f = fopen(path, "w");
-		assert_non_null(f);
-		assert_true(fputs(got, f) >= 0);
-		assert_int_equal(fclose(f), 0);
-	}
-	f = fopen(path, "r");
-	if (!f)
-		fail_msg("%s is not there: run from the top with UPDATE=1",
-			 path);
-	char *want = read_all(f);
-	if (strcmp(want, got)) {
-		show_difference(want, got);
-		fail_msg("%s differs", path);
-	}
-	free(want);
-	free(got);
-}
-
-static void overview(enum scene scene)
-{
-	static const unsigned sizes[][2] = { { 80, 24 },
-					     { 100, 30 },
-					     { 120, 40 } };
-	char name[64];
-
-	for (unsigned i = 0; i < 3; i++) {
-		unsigned w = sizes[i][0], h = sizes[i][1];
-		snprintf(name, sizeof(name), "overview-%s-%ux%u",
-			 scene_names[scene], w, h);
-		compare(name, print(scene, w, h, 0, false));
-	}
-}
-
-static void test_idle(void **state)
-{
-	(void)state;
-	overview(SCENE_IDLE);
-}
-
-static void test_solo(void **state)
-{
-	(void)state;
-	overview(SCENE_SOLO);
-}
-
-static void test_valley_near(void **state)
-{
-	(void)state;
-	overview(SCENE_NEAR);
-}
-
-static void test_shared(void **state)
-{
-	(void)state;
-	overview(SCENE_SHARED);
-}
-
-static void test_target_gone(void **state)
-{
-	(void)state;
-	overview(SCENE_GONE);
-}
-
-static void test_tiers_missing(void **state)
-{
-	(void)state;
-	overview(SCENE_TIERS_MISSING);
-}
-
-static void test_other_screens(void **state)
-{
-	static const struct {
-		unsigned screen, w, h;
-		const char *name;
-	} others[] = {
-		{ 1, 100, 30, "layers-100x30" },
-		{ 2, 80, 24, "experts-80x24" },
-		{ 3, 100, 30, "requests-100x30" },
-		{ 4, 100, 30, "kernels-100x30" },
-		{ 5, 80, 24, "valley-80x24" },
-		{ 6, 100, 30, "help-100x30" },
+	static const int experts[] = {
+		INPUT_PAGE_DOWN, INPUT_DOWN, INPUT_RIGHT, 'n', 'g', 0
 	};
+	static const int valley[] = { 'c', INPUT_RIGHT, INPUT_RIGHT, 0 };
+	struct view *v = golden_view(SCENE_RANKS, false);
+	char *text = NULL;
+	size_t bytes;
+	FILE *f = open_memstream(&text, &bytes);
 
 	(void)state;
-	for (unsigned i = 0; i < sizeof(others) / sizeof(*others); i++)
-		compare(others[i].name,
-			print(SCENE_NEAR, others[i].w, others[i].h,
-			      others[i].screen, false));
+	golden_draw(v, 100, 30, 2);
+	press(v, experts);
+	print(f, v, (struct size){ 100, 30 }, 2);
+	golden_draw(v, 100, 30, 5);
+	press(v, valley);
+	print(f, v, (struct size){ 100, 30 }, 5);
+	assert_int_equal(fclose(f), 0);
+	golden_compare("screens-keys-100x30", text);
+	free(text);
+	view_free(v);
 }
 
-static void test_smallest_widest_and_ascii(void **state)
+/* The smallest one, one that is too small, and all of them in ASCII. */
+static void test_smallest_and_ascii(void **state)
 {
+	struct view *v = golden_view(SCENE_NEAR, false);
+
 	(void)state;
-	compare("overview-near-40x12", print(SCENE_NEAR, 40, 12, 0, false));
-	compare("overview-near-200x60", print(SCENE_NEAR, 200, 60, 0, false));
-	compare("overview-near-80x24-ascii",
-		print(SCENE_NEAR, 80, 24, 0, true));
-	compare("overview-near-39x12", print(SCENE_NEAR, 39, 12, 0, false));
+	compare_all("near", v, (struct size){ 40, 12 }, 0, SCREEN_HELP);
+	compare_all("near", v, (struct size){ 39, 12 }, 0, 0);
+	view_free(v);
+	v = golden_view(SCENE_RANKS, true);
+	compare_all("ascii", v, (struct size){ 80, 24 }, 0, SCREEN_HELP);
+	view_free(v);
 }
 
 static void test_before_the_first_snapshot(void **state)
 {
 	FILE *f = tmpfile();
+	char *text;
 
 	(void)state;
 	assert_non_null(f);
 	assert_int_equal(tui_print(f, NULL, 0, 80, 24, 0, NULL), 0);
 	rewind(f);
-	compare("overview-waiting-80x24", read_all(f));
+	text = golden_read(f);
+	golden_compare("screens-waiting-80x24", text);
+	free(text);
 }
 
 static void test_print_refuses_what_it_cannot_draw(void **state)
@@ -209,16 +154,20 @@ int main(void)
 		cmocka_unit_test(test_idle),
 		cmocka_unit_test(test_solo),
 		cmocka_unit_test(test_valley_near),
+		cmocka_unit_test(test_valley_far),
 		cmocka_unit_test(test_shared),
+		cmocka_unit_test(test_kv_bound),
+		cmocka_unit_test(test_prefill),
 		cmocka_unit_test(test_target_gone),
 		cmocka_unit_test(test_tiers_missing),
-		cmocka_unit_test(test_other_screens),
-		cmocka_unit_test(test_smallest_widest_and_ascii),
+		cmocka_unit_test(test_eight_ranks),
+		cmocka_unit_test(test_experts_512_in_94_layers),
+		cmocka_unit_test(test_help),
+		cmocka_unit_test(test_keys_of_the_pictures),
+		cmocka_unit_test(test_smallest_and_ascii),
 		cmocka_unit_test(test_before_the_first_snapshot),
 		cmocka_unit_test(test_print_refuses_what_it_cannot_draw),
 	};
 
-	setlocale(LC_ALL, "C.UTF-8");
-	setenv("TZ", "UTC", 1);
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, golden_setup, NULL);
 }
