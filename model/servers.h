@@ -6,6 +6,7 @@
 #ifndef MOETOP_MODEL_SERVERS_H
 #define MOETOP_MODEL_SERVERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define SERVERS_MAX 64u
@@ -20,6 +21,7 @@ struct server {
 	double age_s;
 	char container[64]; /* id or pod of its cgroup, "" none */
 	char note[96];      /* what keeps it from being watched, "" nothing */
+	bool left_over;     /* workers whose server is gone: it serves nobody */
 };
 
 struct servers {

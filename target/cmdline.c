@@ -64,6 +64,7 @@ struct args *args_new(const char *text, size_t bytes)
 	if (!a)
 		return NULL;
 	a->n = a->at = 0;
+	a->options_only = false;
 	a->copy = malloc(bytes + 1);
 	if (!a->copy) {
 		free(a);
@@ -239,6 +240,18 @@ int cmdline_parse(const char *args, size_t bytes, struct cmdline *out)
 	}
 	args_free(a);
 	return l ? 0 : -ENOENT;
+}
+
+void cmdline_embedded(const char *args, size_t bytes, struct cmdline *c)
+{
+	struct args *a = args_new(args, bytes);
+
+	if (a && engine_bit(c->engine)) {
+		a->options_only = true;
+		options_take(c, a, engine_bit(c->engine), 0);
+		options_settle(c);
+	}
+	args_free(a);
 }
 
 int cmdline_add(struct cmdline *c, const char *args, size_t bytes)

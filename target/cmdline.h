@@ -69,6 +69,10 @@ struct cmdline {
  */
 int cmdline_parse(const char *args, size_t bytes, struct cmdline *out);
 
+/* Of a program that starts an engine in itself, c->engine: the options that it
+ * may share with the engine's own launcher, and no default port. */
+void cmdline_embedded(const char *args, size_t bytes, struct cmdline *c);
+
 /* Add more arguments, options only; what was given before stays.  0, -ENOMEM. */
 int cmdline_add(struct cmdline *c, const char *args, size_t bytes);
 

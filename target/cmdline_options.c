@@ -464,7 +464,7 @@ void options_take(struct cmdline *c, struct args *a, unsigned engine,
 		  uint64_t stay)
 {
 	const char *positional = NULL, *value;
-	bool may_be_model = true;
+	bool may_be_model = !a->options_only;
 	char list[LIST_BYTES];
 
 	for (; a->at < a->n; a->at++) {
@@ -476,13 +476,14 @@ void options_take(struct cmdline *c, struct args *a, unsigned engine,
 		if (!o) {
 			if (arg[0] != '-' && may_be_model && !positional)
 				positional = arg;
-			may_be_model = arg[0] != '-' || is_flag(arg);
+			may_be_model = !a->options_only &&
+				       (arg[0] != '-' || is_flag(arg));
 			continue;
 		}
 		value = value_of(a, o, value, list);
 		if (value && !(stay & 1ull << o->id & ~(1ull << OPT_SHOW)))
 			take(c, o, value);
-		may_be_model = true;
+		may_be_model = !a->options_only;
 	}
 	if (positional && !c->model[0] && engine != SIM) {
 		set_text(c->model, sizeof(c->model), positional);

@@ -22,7 +22,8 @@ enum {
 struct args {
 	const char *v[ARGS_MAX];
 	unsigned n, at;
-	char *copy; /* owned: args_free */
+	bool options_only; /* a word that is no option is no model */
+	char *copy;        /* owned: args_free */
 };
 
 struct args *args_new(const char *text, size_t bytes); /* NULL: no memory */

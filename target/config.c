@@ -2,198 +2,26 @@
 
 #include "target/config_override.h"
 #include "target/model_config.h"
-#include "target/proc.h"
+#include "target/server_files.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
-#include <pwd.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#define ENVIRON_BYTES (256u << 10)
 #define REF_BYTES 128u
-
-/* The server's file system and environment. */
-struct view {
-	int root;        /* directory descriptor */
-	bool own_root;   /* it is ours, too: any open is as good */
-	bool cwd_hidden; /* no permission: cwd is ours instead */
-	char cwd[1024];  /* "" unknown */
-	char home[512];
-	char *env; /* NUL-separated, ends with two NULs; may be NULL */
-};
-
-/* Paths are made of foreign strings: one that does not fit is no path. */
-static bool path_make(char *out, size_t room, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-static bool path_make(char *out, size_t room, const char *format, ...)
-{
-	va_list ap;
-	int n;
-
-	va_start(ap, format);
-	n = vsnprintf(out, room, format, ap);
-	va_end(ap);
-	return n > 0 && (size_t)n < room;
-}
-
-static const char *view_env(const struct view *v, const char *name)
-{
-	size_t n = strlen(name);
-
-	for (const char *e = v->env; e && *e; e += strlen(e) + 1)
-		if (strncmp(e, name, n) == 0 && e[n] == '=' && e[n + 1])
-			return e + n + 1;
-	return NULL;
-}
-
-static void view_find_home(struct view *v, pid_t pid)
-{
-	const char *home = view_env(v, "HOME");
-	const struct passwd *pw;
-	char path[64];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-	if (!home && stat(path, &st) == 0) {
-		pw = getpwuid(st.st_uid);
-		home = pw ? pw->pw_dir : NULL;
-	}
-	if (!home || !path_make(v->home, sizeof(v->home), "%s", home))
-		strcpy(v->home, "/root");
-}
-
-static bool same_file(int fd, const char *path)
-{
-	struct stat a, b;
-
-	return fstat(fd, &a) == 0 && stat(path, &b) == 0 &&
-	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
-
-/* Without permission for /proc/PID/root, take it that our root is its root. */
-static int view_open(struct view *v, pid_t pid)
-{
-	char path[64];
-	ssize_t n;
-
-	*v = (struct view){ 0 };
-	snprintf(path, sizeof(path), "/proc/%d/root", (int)pid);
-	v->root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (v->root < 0 && errno == EACCES)
-		v->root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (v->root < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
-	v->own_root = same_file(v->root, "/");
-	snprintf(path, sizeof(path), "/proc/%d/cwd", (int)pid);
-	n = readlink(path, v->cwd, sizeof(v->cwd) - 1);
-	v->cwd_hidden = n < 0 && errno == EACCES;
-	if (v->cwd_hidden && getcwd(v->cwd, sizeof(v->cwd) - 1))
-		n = (ssize_t)strlen(v->cwd);
-	v->cwd[n > 0 ? n : 0] = '\0';
-	v->env = calloc(1, ENVIRON_BYTES + 1);
-	if (v->env)
-		proc_read(pid, "environ", v->env, ENVIRON_BYTES);
-	view_find_home(v, pid);
-	return 0;
-}
-
-static void view_close(struct view *v)
-{
-	free(v->env);
-	close(v->root);
-}
-
-/* Symbolic links, also absolute ones, resolve inside the server's root. */
-static int view_openat(const struct view *v, const char *path, int flags)
-{
-	struct open_how how = {
-		.flags = (unsigned)(flags | O_RDONLY | O_CLOEXEC | O_NONBLOCK |
-				    O_NOCTTY),
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-	};
-	long fd = syscall(SYS_openat2, v->root, path, &how, sizeof(how));
-
-	/* Kernels before 5.6, and old container sandboxes. */
-	if (fd < 0 && (errno == ENOSYS || errno == EPERM) && v->own_root)
-		fd = open(path, (int)how.flags);
-	return fd < 0 ? -errno : (int)fd;
-}
-
-static bool view_absolute(const struct view *v, const char *path, char *out,
-			  size_t room)
-{
-	if (path[0] == '/')
-		return path_make(out, room, "%s", path);
-	if (path[0] == '~' && path[1] == '/')
-		return path_make(out, room, "%s/%s", v->home, path + 2);
-	return v->cwd[0] && path_make(out, room, "%s/%s", v->cwd, path);
-}
-
-static int fd_load(int fd, size_t max, char **data, size_t *bytes)
-{
-	struct stat st;
-	size_t n = 0;
-	ssize_t got = 1;
-	char *buf;
-
-	if (fstat(fd, &st))
-		return -errno;
-	if (!S_ISREG(st.st_mode))
-		return -EINVAL;
-	if ((uint64_t)st.st_size > max)
-		return -EFBIG;
-	buf = malloc((size_t)st.st_size + 1);
-	if (!buf)
-		return -ENOMEM;
-	while (n < (size_t)st.st_size && got > 0) {
-		got = read(fd, buf + n, (size_t)st.st_size - n);
-		n += got > 0 ? (size_t)got : 0;
-	}
-	if (got < 0) {
-		free(buf);
-		return -EIO;
-	}
-	buf[n] = '\0';
-	*data = buf;
-	*bytes = n;
-	return 0;
-}
-
-static int view_load(const struct view *v, const char *path, size_t max,
-		     char **data, size_t *bytes)
-{
-	char absolute[PATH_MAX];
-	int fd, err;
-
-	if (!view_absolute(v, path, absolute, sizeof(absolute)))
-		return -ENOENT;
-	fd = view_openat(v, absolute, 0);
-	if (fd < 0)
-		return fd;
-	err = fd_load(fd, max, data, bytes);
-	close(fd);
-	return err;
-}
 
 /* ---- places ------------------------------------------------------------- */
 
-static int take_file(const struct view *v, const char *path,
+static int take_file(const struct server_files *v, const char *path,
 		     struct config_file *f)
 {
 	char quant[PATH_MAX];
 	const char *slash = strrchr(path, '/');
-	int err = view_load(v, path, MODEL_CONFIG_BYTES_MAX, &f->json,
-			    &f->json_bytes);
+	int err = server_files_load(v, path, MODEL_CONFIG_BYTES_MAX, &f->json,
+				    &f->json_bytes);
 
 	if (err)
 		return err;
@@ -201,13 +29,13 @@ static int take_file(const struct view *v, const char *path,
 		f->path[0] = '\0'; /* too long to show */
 	if (path_make(quant, sizeof(quant), "%.*s%shf_quant_config.json",
 		      slash ? (int)(slash - path) : 0, path, slash ? "/" : ""))
-		view_load(v, quant, MODEL_CONFIG_BYTES_MAX, &f->quant,
-			  &f->quant_bytes);
+		server_files_load(v, quant, MODEL_CONFIG_BYTES_MAX, &f->quant,
+				  &f->quant_bytes);
 	return 0;
 }
 
 /* A directory with a config.json, or a JSON file. */
-static int take_path(const struct view *v, const char *path,
+static int take_path(const struct server_files *v, const char *path,
 		     struct config_file *f)
 {
 	char inside[PATH_MAX];
@@ -221,34 +49,33 @@ static int take_path(const struct view *v, const char *path,
 	return err;
 }
 
-/* The one entry of DIR/snapshots; -ENOENT when there are none or several. */
-static int only_snapshot(const struct view *v, const char *repo, char *name,
-			 size_t room)
-{
-	char path[PATH_MAX];
-	const struct dirent *e;
-	unsigned n = 0;
-	DIR *dir;
-	int fd;
+struct entries {
+	unsigned n;
+	char name[REF_BYTES]; /* the last one */
+};
 
-	if (!path_make(path, sizeof(path), "%s/snapshots", repo))
-		return -ENOENT;
-	fd = view_openat(v, path, O_DIRECTORY);
-	dir = fd < 0 ? NULL : fdopendir(fd);
-	if (!dir) {
-		if (fd >= 0)
-			close(fd);
-		return -ENOENT;
-	}
-	while ((e = readdir(dir)))
-		if (e->d_name[0] != '.' &&
-		    path_make(name, room, "%s", e->d_name))
-			n++;
-	closedir(dir);
-	return n == 1 ? 0 : -ENOENT;
+static bool take_entry(void *cls, const char *name)
+{
+	struct entries *e = cls;
+
+	e->n += path_make(e->name, sizeof(e->name), "%s", name);
+	return e->n > 1;
 }
 
-static int take_snapshot(const struct view *v, const char *repo,
+/* The one entry of DIR/snapshots; -ENOENT when there are none or several. */
+static int only_snapshot(const struct server_files *v, const char *repo,
+			 char *name, size_t room)
+{
+	struct entries e = { 0 };
+	char path[PATH_MAX];
+
+	if (!path_make(path, sizeof(path), "%s/snapshots", repo) ||
+	    server_files_list(v, path, take_entry, &e) || e.n != 1)
+		return -ENOENT;
+	return path_make(name, room, "%s", e.name) ? 0 : -ENOENT;
+}
+
+static int take_snapshot(const struct server_files *v, const char *repo,
 			 const char *snapshot, struct config_file *f)
 {
 	char path[PATH_MAX];
@@ -258,7 +85,7 @@ static int take_snapshot(const struct view *v, const char *repo,
 	return take_path(v, path, f);
 }
 
-static int take_hub(const struct view *v, const char *hub,
+static int take_hub(const struct server_files *v, const char *hub,
 		    const struct cmdline *c, struct config_file *f)
 {
 	char repo[PATH_MAX], path[PATH_MAX], name[REF_BYTES];
@@ -273,7 +100,7 @@ static int take_hub(const struct view *v, const char *hub,
 		       (int)(slash - c->model), c->model, slash + 1) ||
 	    !path_make(path, sizeof(path), "%s/refs/%s", repo, revision))
 		return -ENOENT;
-	err = view_load(v, path, REF_BYTES - 1, &ref, &bytes);
+	err = server_files_load(v, path, REF_BYTES - 1, &ref, &bytes);
 	if (!err) {
 		ref[strcspn(ref, " \r\n")] = '\0';
 		err = ref[0] && !strchr(ref, '/')
@@ -288,7 +115,7 @@ static int take_hub(const struct view *v, const char *hub,
 	return err;
 }
 
-static int take_hub_cache(const struct view *v, const struct cmdline *c,
+static int take_hub_cache(const struct server_files *v, const struct cmdline *c,
 			  struct config_file *f)
 {
 	static const struct {
@@ -305,7 +132,7 @@ static int take_hub_cache(const struct view *v, const struct cmdline *c,
 	if (c->download_dir[0])
 		err = take_hub(v, c->download_dir, c, f);
 	for (size_t i = 0; err && i < sizeof(places) / sizeof(places[0]); i++) {
-		const char *base = view_env(v, places[i].variable);
+		const char *base = server_files_env(v, places[i].variable);
 
 		if (base &&
 		    path_make(hub, sizeof(hub), "%s%s", base, places[i].below))
@@ -318,10 +145,10 @@ static int take_hub_cache(const struct view *v, const struct cmdline *c,
 }
 
 /* ModelScope writes '.' in a model's name as "___" in its cache. */
-static int take_modelscope(const struct view *v, const struct cmdline *c,
-			   struct config_file *f)
+static int take_modelscope(const struct server_files *v,
+			   const struct cmdline *c, struct config_file *f)
 {
-	const char *cache = view_env(v, "MODELSCOPE_CACHE");
+	const char *cache = server_files_env(v, "MODELSCOPE_CACHE");
 	char base[PATH_MAX], name[sizeof(c->model) * 3], path[PATH_MAX];
 	size_t n = 0;
 	int err = -ENOENT;
@@ -346,7 +173,7 @@ static int take_modelscope(const struct view *v, const struct cmdline *c,
 	return err;
 }
 
-static void say_origin(const struct view *v, const struct cmdline *c,
+static void say_origin(const struct server_files *v, const struct cmdline *c,
 		       struct config_file *f, const char *origin)
 {
 	const char *overrides = "";
@@ -362,7 +189,7 @@ static void say_origin(const struct view *v, const struct cmdline *c,
 		 c->no_weights ? ", dummy weights" : "");
 }
 
-static int find_in(const struct view *v, const struct cmdline *c,
+static int find_in(const struct server_files *v, const struct cmdline *c,
 		   struct config_file *f)
 {
 	const char *origin = "--hf-config-path of the server";
@@ -393,13 +220,13 @@ int config_file_find(pid_t pid, const struct cmdline *c,
 		     struct config_file *out)
 {
 	struct config_file f = { 0 };
-	struct view v;
-	int err = view_open(&v, pid);
+	struct server_files v;
+	int err = server_files_open(&v, pid);
 
 	if (err)
 		return err;
 	err = find_in(&v, c, &f);
-	view_close(&v);
+	server_files_close(&v);
 	if (err)
 		config_file_free(&f);
 	else
@@ -417,12 +244,12 @@ void config_file_free(struct config_file *f)
 int server_file_load(pid_t pid, const char *path, size_t max, char **data,
 		     size_t *bytes)
 {
-	struct view v;
-	int err = view_open(&v, pid);
+	struct server_files v;
+	int err = server_files_open(&v, pid);
 
 	if (err)
 		return err;
-	err = view_load(&v, path, max, data, bytes);
-	view_close(&v);
+	err = server_files_load(&v, path, max, data, bytes);
+	server_files_close(&v);
 	return err;
 }

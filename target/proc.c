@@ -180,23 +180,47 @@ static int family_read(struct family *f)
 	return err;
 }
 
-int proc_tree(pid_t root, pid_t *pids, unsigned max)
+static bool is_among(pid_t pid, const pid_t *pids, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (pids[i] == pid)
+			return true;
+	return false;
+}
+
+static bool family_has(const struct family *f, pid_t pid)
+{
+	struct relation key = { .pid = pid };
+
+	return f->n && bsearch(&key, f->all, f->n, sizeof(key), relation_order);
+}
+
+int proc_forest(const pid_t *roots, unsigned n_roots, const pid_t *apart,
+		unsigned n_apart, pid_t *pids, unsigned max)
 {
 	struct family f = { 0 };
-	struct proc_stat s;
 	unsigned n = 0;
-	int err = proc_stat_read(root, &s);
+	int err = family_read(&f);
 
-	if (!err)
-		err = family_read(&f);
-	if (!err && max)
-		pids[n++] = root;
+	for (unsigned i = 0; !err && i < n_roots && n < max; i++)
+		if (family_has(&f, roots[i]) && !is_among(roots[i], pids, n))
+			pids[n++] = roots[i];
 	for (unsigned parent = 0; !err && parent < n; parent++)
 		for (unsigned i = 0; i < f.n && n < max; i++)
-			if (f.all[i].ppid == pids[parent])
+			if (f.all[i].ppid == pids[parent] &&
+			    !is_among(f.all[i].pid, apart, n_apart) &&
+			    !is_among(f.all[i].pid, roots, n_roots))
 				pids[n++] = f.all[i].pid;
 	free(f.all);
 	return err ? err : (int)n;
+}
+
+int proc_tree(pid_t root, pid_t *pids, unsigned max)
+{
+	struct proc_stat s;
+	int err = proc_stat_read(root, &s);
+
+	return err ? err : proc_forest(&root, 1, NULL, 0, pids, max);
 }
 
 /* Which needles lie in the n bytes, beside those of found. */
@@ -289,12 +313,15 @@ uint32_t proc_netns(pid_t pid)
 	return stat(path, &st) ? 0 : (uint32_t)st.st_ino;
 }
 
-static bool is_gpu(const char *link)
+/* The number of a GPU's device file, or -1. */
+static long gpu_number(const char *link)
 {
 	static const char prefix[] = "/dev/nvidia";
 	size_t n = sizeof(prefix) - 1;
 
-	return strncmp(link, prefix, n) == 0 && isdigit((unsigned char)link[n]);
+	if (strncmp(link, prefix, n) != 0 || !isdigit((unsigned char)link[n]))
+		return -1;
+	return strtol(link + n, NULL, 10);
 }
 
 int proc_fds_read(pid_t pid, struct proc_fds *out,
@@ -304,6 +331,7 @@ int proc_fds_read(pid_t pid, struct proc_fds *out,
 	char path[64], link[256];
 	const struct dirent *e;
 	ssize_t n;
+	long gpu;
 	DIR *dir;
 
 	proc_path(path, sizeof(path), pid, "fd");
@@ -322,8 +350,10 @@ int proc_fds_read(pid_t pid, struct proc_fds *out,
 				 sizeof("/memfd:" RING_NAME) - 1) == 0)
 			snprintf(fds.ring, sizeof(fds.ring), "/proc/%d/fd/%d",
 				 (int)pid, atoi(e->d_name));
-		else if (is_gpu(link))
-			fds.nvidia = true;
+		gpu = gpu_number(link);
+		fds.nvidia |= gpu >= 0;
+		if (gpu >= 0 && gpu < 64)
+			fds.gpus |= 1ull << gpu;
 	}
 	closedir(dir);
 	*out = fds;

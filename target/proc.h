@@ -41,6 +41,13 @@ pid_t proc_tgid(pid_t pid);
  */
 int proc_tree(pid_t root, pid_t *pids, unsigned max);
 
+/*
+ * The same from several roots at once, without the processes in `apart` and all
+ * below them.  Roots that are gone are left out.
+ */
+int proc_forest(const pid_t *roots, unsigned n_roots, const pid_t *apart,
+		unsigned n_apart, pid_t *pids, unsigned max);
+
 /* Which of the needles (at most PROC_NEEDLES_MAX, of at most 64 characters, ended
  * by NULL) a mapping's path contains: bit i for needles[i], or -errno. */
 #define PROC_NEEDLES_MAX 8u
@@ -59,6 +66,7 @@ uint32_t proc_netns(pid_t pid);
 struct proc_fds {
 	char ring[64]; /* "/proc/PID/fd/N" of an agent's ring, "" none */
 	bool nvidia;   /* has a /dev/nvidiaN open */
+	uint64_t gpus; /* their numbers below 64, as bits */
 };
 
 /*

@@ -1,12 +1,12 @@
 #include "target/target.h"
 
-#include "target/cmdline.h"
 #include "target/config.h"
+#include "target/describe.h"
 #include "target/model_config.h"
 #include "target/proc.h"
 #include "target/ranks.h"
-#include "target/simulated.h"
 #include "target/sockets.h"
+#include "target/tree.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CMDLINE_BYTES (128u << 10)
-#define YAML_BYTES_MAX (1u << 20)
 /* Refreshes between two dear looks: while the server starts, while something
  * is missing that may never come, and when all is known. */
 #define START_LOOK_EVERY 2u
@@ -31,88 +29,7 @@ static void copy(char *out, size_t room, const char *s)
 	memcpy(out, s, n);
 }
 
-/* ---- the tree ----------------------------------------------------------- */
-
-/* How many bytes of arguments, or -errno. */
-static ssize_t read_args(pid_t pid, char *buf)
-{
-	return proc_read(pid, "cmdline", buf, CMDLINE_BYTES);
-}
-
-/* The nearest ancestor that starts a server, when pid is a worker of one. */
-static pid_t server_of_worker(pid_t pid, char *buf)
-{
-	ssize_t n = read_args(pid, buf);
-	struct proc_stat s;
-	struct cmdline c;
-	pid_t p = pid;
-
-	if (n <= 0 || !cmdline_worker(buf, (size_t)n))
-		return pid;
-	while (proc_stat_read(p, &s) == 0 && s.ppid > 1) {
-		p = s.ppid;
-		n = read_args(p, buf);
-		if (n > 0 && cmdline_parse(buf, (size_t)n, &c) == 0)
-			return p;
-	}
-	return pid;
-}
-
-static int read_tree(struct target *t, char *buf)
-{
-	pid_t *pids = t->pids;
-	int n = proc_tree(server_of_worker(t->pid, buf), pids, TARGET_PIDS_MAX);
-
-	if (n < 0)
-		return n;
-	for (int i = 1; i < n; i++) {
-		if (pids[i] != t->pid)
-			continue;
-		memmove(pids + 1, pids, (size_t)i * sizeof(*pids));
-		pids[0] = t->pid;
-	}
-	memset(pids + n, 0, (TARGET_PIDS_MAX - (size_t)n) * sizeof(*pids));
-	t->n_pids = (unsigned)n;
-	return 0;
-}
-
 /* ---- engine and model --------------------------------------------------- */
-
-/* The first process of the tree whose command line starts a server. */
-static pid_t find_server(const struct target *t, char *buf, struct cmdline *c)
-{
-	for (unsigned i = 0; i < t->n_pids; i++) {
-		ssize_t n = read_args(t->pids[i], buf);
-
-		if (n > 0 && cmdline_parse(buf, (size_t)n, c) == 0)
-			return t->pids[i];
-	}
-	return 0;
-}
-
-static void read_more_options(pid_t server, struct cmdline *c)
-{
-	char *text;
-	size_t bytes;
-
-	if (c->simulated)
-		simulated_settle(server, c);
-	if (!c->config_file[0] || c->simulated)
-		return;
-	if (!server_file_load(server, c->config_file, YAML_BYTES_MAX, &text,
-			      &bytes)) {
-		cmdline_yaml(c, text, bytes);
-		free(text);
-		return;
-	}
-	/* what the file may have set is not known */
-	if (c->tp == 1)
-		c->tp = 0;
-	if (c->dp == 1)
-		c->dp = 0;
-	if (c->ep == 1)
-		c->ep = 0;
-}
 
 static void read_model(struct target *t, pid_t server, const struct cmdline *c)
 {
@@ -139,8 +56,10 @@ static void read_model(struct target *t, pid_t server, const struct cmdline *c)
 	config_file_free(&f);
 }
 
-static void read_server(struct target *t, const struct cmdline *c)
+static void read_server(struct target *t, const struct description *d)
 {
+	const struct cmdline *c = &d->cmdline;
+
 	copy(t->engine, sizeof(t->engine), c->engine);
 	copy(t->engine_version, sizeof(t->engine_version), c->version);
 	copy(t->gpu_hint, sizeof(t->gpu_hint), c->gpu);
@@ -150,16 +69,20 @@ static void read_server(struct target *t, const struct cmdline *c)
 	t->ep = c->ep;
 	t->pp = c->pp;
 	t->launch = c->launch;
+	t->left_over = d->group == GROUP_LEFT_OVER;
+	copy(t->container, sizeof(t->container), d->container);
+	copy(t->note, sizeof(t->note), d->note);
 }
 
 /* ---- ports -------------------------------------------------------------- */
 
 /* The option's port if it listens; every port when no option can tell. */
-static void choose_ports(struct target *t, const struct cmdline *c,
+static void choose_ports(struct target *t, const struct description *d,
 			 const struct sockets *s)
 {
-	bool none = c && (c->uds[0] || c->node_rank > 0);
-	uint16_t want = c && !none ? (uint16_t)c->port : 0;
+	const struct cmdline *c = &d->cmdline;
+	bool none = d->group == GROUP_SERVER && !c->port && !c->port_given;
+	uint16_t want = (uint16_t)c->port;
 	pid_t owner = t->pid;
 
 	memset(t->ports, 0, sizeof(t->ports));
@@ -216,26 +139,39 @@ static void refresh_ranks(struct target *t)
 
 /* ---- looking ------------------------------------------------------------ */
 
-/* All but the tree: ports, engine, ranks. */
-static void look_dear(struct target *t, bool find_model, char *buf)
+/* All of it: the tree, engine, ports, ranks. */
+static int look_dear(struct target *t, bool find_model)
 {
-	struct cmdline c;
 	struct sockets s = { 0 };
 	struct proc_fds fds[TARGET_PIDS_MAX] = { 0 };
-	pid_t server = find_server(t, buf, &c);
+	struct description d = { 0 };
+	struct processes p = { 0 };
+	unsigned several;
+	int root, err = tree_read(t, &p, &root, &several);
 
-	if (server) {
-		read_more_options(server, &c);
-		read_server(t, &c);
-		if (find_model)
-			read_model(t, server, &c);
-		if (t->have_arch && c.kv_element_bytes > 0)
-			t->arch.kv_element_bytes = c.kv_element_bytes;
+	if (err) {
+		processes_free(&p);
+		return err;
 	}
 	sockets_read(t->pids, t->n_pids, &s, fds);
+	if (root >= 0) {
+		describe(&p, root, t->pids, t->n_pids, &s, fds, DESCRIBE_ALL,
+			 &d);
+		read_server(t, &d);
+		if (find_model && d.group != GROUP_LEFT_OVER)
+			read_model(t, d.server, &d.cmdline);
+		if (t->have_arch && d.cmdline.kv_element_bytes > 0)
+			t->arch.kv_element_bytes = d.cmdline.kv_element_bytes;
+	}
+	if (several > 1)
+		snprintf(t->note, sizeof(t->note),
+			 "%u servers are below pid %d; this is that of pid %d",
+			 several, (int)t->pid, (int)p.all[root].pid);
 	t->denied = s.denied;
-	choose_ports(t, server ? &c : NULL, &s);
+	choose_ports(t, &d, &s);
 	ranks_find(t, fds);
+	processes_free(&p);
+	return 0;
 }
 
 static bool same(const struct target *a, const struct target *b)
@@ -245,11 +181,15 @@ static bool same(const struct target *a, const struct target *b)
 	       a->ports_guessed == b->ports_guessed &&
 	       a->have_arch == b->have_arch && a->denied == b->denied &&
 	       a->tp == b->tp && a->ep == b->ep && a->dp == b->dp &&
+	       a->left_over == b->left_over &&
 	       !memcmp(a->pids, b->pids, sizeof(a->pids)) &&
 	       !memcmp(a->ports, b->ports, sizeof(a->ports)) &&
 	       !memcmp(a->ranks, b->ranks, sizeof(a->ranks)) &&
 	       !strcmp(a->engine, b->engine) && !strcmp(a->model, b->model) &&
-	       !strcmp(a->config_path, b->config_path);
+	       !strcmp(a->engine_version, b->engine_version) &&
+	       !strcmp(a->note, b->note) &&
+	       !strcmp(a->config_path, b->config_path) &&
+	       !memcmp(&a->launch, &b->launch, sizeof(a->launch));
 }
 
 static int alive(const struct target *t)
@@ -268,9 +208,8 @@ int target_open(struct target *t, pid_t pid, const char *model_path, char *why,
 		size_t why_bytes)
 {
 	struct target *next = calloc(1, sizeof(*next));
-	char *buf = malloc(CMDLINE_BYTES);
 	struct proc_stat s;
-	int err = next && buf ? 0 : -ENOMEM;
+	int err = next ? 0 : -ENOMEM;
 
 	if (!err) {
 		next->pid = proc_tgid(pid);
@@ -300,13 +239,10 @@ int target_open(struct target *t, pid_t pid, const char *model_path, char *why,
 			copy(next->config_origin, sizeof(next->config_origin),
 			     "--model");
 		}
-		err = read_tree(next, buf);
+		err = look_dear(next, !model_path);
 	}
-	if (!err) {
-		look_dear(next, !model_path, buf);
+	if (!err)
 		*t = *next;
-	}
-	free(buf);
 	free(next);
 	return err;
 }
@@ -326,29 +262,29 @@ static bool look_is_due(const struct target *t, bool grown)
 int target_refresh(struct target *t)
 {
 	struct target *next = malloc(sizeof(*next));
-	char *buf = malloc(CMDLINE_BYTES);
-	int err = next && buf ? alive(t) : -ENOMEM;
-	bool grown, find_model;
+	int err = next ? alive(t) : -ENOMEM, grown = 0;
+	bool find_model;
 
 	if (!err) {
 		*next = *t;
 		next->looks++;
-		err = read_tree(next, buf);
+		grown = tree_changed(next);
+		err = grown < 0 ? grown : 0;
 	}
 	if (!err) {
-		grown = memcmp(next->pids, t->pids, sizeof(t->pids)) != 0;
 		if (grown)
 			next->grown = next->looks;
 		find_model = !t->have_arch && !t->config_path[0] &&
 			     (grown || next->looks % SETTLED_LOOK_EVERY == 0);
 		if (look_is_due(next, grown))
-			look_dear(next, find_model, buf);
+			err = look_dear(next, find_model);
 		else
 			refresh_ranks(next);
+	}
+	if (!err) {
 		err = !same(t, next);
 		*t = *next;
 	}
-	free(buf);
 	free(next);
 	return err;
 }

@@ -19,6 +19,7 @@
 #define TARGET_PIDS_MAX 256u
 #define TARGET_PORTS_MAX 16u
 #define TARGET_RANKS_MAX 16u
+#define TARGET_EDGES_MAX 32u
 
 struct target_rank {
 	pid_t pid;
@@ -35,10 +36,14 @@ struct target {
 	uint64_t start_ticks; /* field 22 of stat: guards against pid reuse */
 	unsigned n_pids;
 	pid_t pids[TARGET_PIDS_MAX]; /* the tree, pid first */
+	/* all of it is what lies below these, without what lies below those */
+	unsigned n_roots, n_apart;
+	pid_t roots[TARGET_EDGES_MAX], apart[TARGET_EDGES_MAX];
 	unsigned n_ports;
 	uint16_t ports[TARGET_PORTS_MAX]; /* listening HTTP ports */
 	bool ports_guessed; /* from the command line: not (yet) seen to listen */
 	uint32_t netns;     /* inode of the HTTP process's net namespace */
+	bool left_over;     /* workers whose server is gone */
 	unsigned n_ranks;
 	/* processes with CUDA, by number; if any owns a GPU, only owners */
 	struct target_rank ranks[TARGET_RANKS_MAX];
@@ -63,8 +68,9 @@ struct target {
 };
 
 /*
- * Look at pid and its tree.  When pid is a worker of a server (by its title),
- * the tree is that of the whole server, with pid first.  model_path, if not
+ * Look at pid and its tree.  When pid belongs to a server, or has one below it,
+ * the tree is that of the whole server, with pid first; that includes actors of
+ * Ray and others that are no descendants (processes.h).  model_path, if not
  * NULL, is a config.json that overrules what the command line of the server
  * says.  A config.json of the server that cannot be used is no error:
  * have_arch is false, config_path says which, arch_error what is wrong with it.
