@@ -74,6 +74,9 @@ static void draw_header(struct view *v, struct rect r)
 		add_gpus(&left, t);
 		if (v->paused)
 			fields_add(&right, 0, STYLE_ALERT, "", " PAUSED ");
+		if (screen_state(v)->filter[0] && !v->filtering)
+			fields_add(&right, 0, STYLE_MESSAGE, "", " only %s ",
+				   screen_state(v)->filter);
 		if (t->host[0])
 			fields_add(&right, 8, STYLE_DIM, "", "%s", t->host);
 		fields_add(&right, 2, STYLE_NORMAL, "pid", "%d", (int)t->pid);
@@ -198,6 +201,7 @@ static void draw_tiers(struct view *v, struct rect r)
 	format_value(text, cost, NUMBER_PERCENT);
 	fields_add(&right, 4, format_style(cost, STYLE_NORMAL),
 		   r.w < 84 ? "agent" : "agent costs", "%s", text);
+	fields_about(&right, EXPLAIN_METRIC + METRIC_OVERHEAD);
 	if (h->desyncs)
 		fields_add(&right, 5, STYLE_WARN, "desyncs", "%llu",
 			   (unsigned long long)h->desyncs);
@@ -288,8 +292,22 @@ static void draw_remedy(struct view *v, struct rect r)
 
 bool frame_has_message(const struct view *v)
 {
-	return v->have &&
-	       (v->shot.health.target_gone || v->shot.health.message[0]);
+	return v->filtering || v->notice[0] ||
+	       (v->have &&
+		(v->shot.health.target_gone || v->shot.health.message[0]));
+}
+
+static void draw_filter(struct view *v, struct rect r)
+{
+	int x = grid_text(&v->grid, r, 1, 0, STYLE_STRONG, "filter ") + 1;
+	struct rect line = { r.x + x, r.y, r.w - x - 1, 1 };
+
+	if (r.w >= 70) {
+		line.w -= 32;
+		text_right(&v->grid, r, r.w - 31, 0, 30, STYLE_DIM,
+			   "Enter keeps it, Esc takes back");
+	}
+	line_draw(&v->grid, line, &v->filter, STYLE_NORMAL);
 }
 
 static void draw_message(struct view *v, struct rect r)
@@ -298,8 +316,14 @@ static void draw_message(struct view *v, struct rect r)
 	char text[200], clock[NUMBER_TEXT];
 	enum style s = h->target_gone ? STYLE_ALERT : STYLE_MESSAGE;
 
+	if (v->filtering) {
+		draw_filter(v, r);
+		return;
+	}
 	format_clock(clock, h->target_gone_seconds);
-	if (h->target_gone)
+	if (v->notice[0])
+		snprintf(text, sizeof(text), " %s", v->notice);
+	else if (h->target_gone)
 		snprintf(text, sizeof(text),
 			 " target gone at %s - the last state is kept", clock);
 	else
@@ -332,6 +356,8 @@ static bool offered(const struct view *v, const struct binding *b)
 {
 	if (b->action == ACTION_SORT && !screens[v->screen]->sorts)
 		return false;
+	if (b->action == ACTION_FILTER && !screens[v->screen]->filters)
+		return false;
 	return b->bar;
 }
 
@@ -340,27 +366,45 @@ static int bar_width(const struct grid *g, const struct binding *b)
 	return grid_width(g, b->bar, strlen(b->bar)) + KEY_GAP;
 }
 
-/* From the right, leaving `room` to the screens; what must always be there has
- * its place reserved.  Returns the column at which they begin. */
-static int draw_actions(struct view *v, struct rect r, int room)
+/* The rank from which on actions are left out, so that the others fit. */
+static unsigned least_rank_out(const struct view *v, int room)
 {
-	int right = r.w - 1 + KEY_GAP, reserved = 0;
+	unsigned out = BINDINGS;
 
-	for (unsigned i = 0; i < BINDINGS; i++)
-		if (bindings[i].bar && bindings[i].always)
-			reserved += bar_width(&v->grid, &bindings[i]);
+	for (int used = room + 1; used > room && out > 1;) {
+		used = -KEY_GAP;
+		for (unsigned i = 0; i < BINDINGS; i++)
+			if (offered(v, &bindings[i]) && bindings[i].rank < out)
+				used += bar_width(&v->grid, &bindings[i]);
+		if (used > room)
+			out--;
+	}
+	return out;
+}
+
+static bool is_active(const struct view *v, enum action a)
+{
+	return (a == ACTION_HELP && v->screen == SCREEN_HELP) ||
+	       (a == ACTION_EXPLAIN && v->panel == PANEL_EXPLAIN) ||
+	       (a == ACTION_SETUP && v->panel == PANEL_SETUP) ||
+	       (a == ACTION_LOG && v->panel == PANEL_LOG) ||
+	       (a == ACTION_PAUSE && v->paused);
+}
+
+/* From the right, leaving `left` columns to the screens.  Returns the column
+ * at which they begin. */
+static int draw_actions(struct view *v, struct rect r, int left)
+{
+	unsigned out = least_rank_out(v, r.w - 1 - left);
+	int right = r.w - 1 + KEY_GAP;
+
 	for (unsigned i = BINDINGS; i-- > 0;) {
 		const struct binding *b = &bindings[i];
-		if (!offered(v, b))
+		if (!offered(v, b) || b->rank >= out)
 			continue;
-		int w = bar_width(&v->grid, b);
-		if (b->always)
-			reserved -= w;
-		else if (right - w - reserved < room)
-			continue;
-		right -= w;
+		right -= bar_width(&v->grid, b);
 		draw_key(v, r, right, b->keys[0], b->bar,
-			 b->action == ACTION_HELP && v->screen == SCREEN_HELP);
+			 is_active(v, b->action));
 	}
 	return right;
 }
@@ -413,8 +457,8 @@ void frame_draw(struct view *v, const struct frame_layout *l)
 	if (v->have) {
 		draw_tiers(v, l->tiers);
 		draw_remedy(v, l->remedy);
-		if (frame_has_message(v))
-			draw_message(v, l->message);
 	}
+	if (frame_has_message(v))
+		draw_message(v, l->message);
 	draw_keys(v, l->keys);
 }

@@ -199,6 +199,13 @@ void grid_paint(struct grid *g, struct rect r, enum style s)
 			cell_at(g, x, y)->style = (uint8_t)s;
 }
 
+void grid_blank(struct grid *g, struct rect r)
+{
+	for (int y = 0; y < r.h; y++)
+		for (int x = 0; x < r.w; x++)
+			grid_put(g, r, x, y, STYLE_NORMAL, ' ');
+}
+
 void grid_line(struct grid *g, struct rect clip, int y, enum style s)
 {
 	for (int x = 0; x < clip.w; x++)

@@ -84,6 +84,9 @@ int grid_width(const struct grid *g, const char *utf8, size_t n);
  * style, keeping their glyphs. */
 void grid_paint(struct grid *g, struct rect r, enum style s);
 
+/* Blanks, in the normal style. */
+void grid_blank(struct grid *g, struct rect r);
+
 /* A box along the edge of r; r is at least 2x2 or nothing is drawn. */
 void grid_box(struct grid *g, struct rect r, enum style s);
 

@@ -188,6 +188,16 @@ void guard_arm(const struct guard_sequences *s)
 		saved.at_exit = !atexit(give_back);
 }
 
+void guard_change(const struct guard_sequences *s)
+{
+	sigset_t all, before;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	saved.sequences = *s;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 void guard_disarm(void)
 {
 	give_back();

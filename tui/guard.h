@@ -33,6 +33,8 @@ void guard_close(void);
 
 /* From now on the screen is ours, in the modes it has now. */
 void guard_arm(const struct guard_sequences *s);
+/* Other sequences from now on; the modes stay. */
+void guard_change(const struct guard_sequences *s);
 /* Leave it, and put the signal handlers back that were there. */
 void guard_disarm(void);
 

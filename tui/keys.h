@@ -11,12 +11,22 @@ enum action {
 	ACTION_NEXT,
 	ACTION_PREVIOUS,
 	ACTION_HELP,
-	ACTION_LEAVE_HELP,
+	ACTION_EXPLAIN,
+	ACTION_LEAVE, /* what lies over the screen, then help, then a mark */
+	ACTION_FILTER,
+	ACTION_SORT,
+	ACTION_REVERSE,
 	ACTION_PAUSE,
 	ACTION_FASTER,
 	ACTION_SLOWER,
+	ACTION_ZOOM,
+	ACTION_WHAT_IF,
 	ACTION_WINDOW,
-	ACTION_SORT,
+	ACTION_RESET,
+	ACTION_SETUP,
+	ACTION_THEME,
+	ACTION_LOG,
+	ACTION_REDRAW,
 	ACTION_SCREEN_KEY, /* the screen's own: only described here */
 	ACTION_QUIT,
 };
@@ -26,11 +36,11 @@ struct binding {
 	const char *name; /* "q", "+ =" */
 	const char *help; /* what it does */
 	const char *bar;  /* key, blank, word; NULL: not in the key bar */
-	bool always;      /* in the key bar however narrow it is */
+	unsigned rank;    /* in the key bar, the highest goes first; 0 never */
 	enum action action;
 };
 
-#define BINDINGS 12u
+#define BINDINGS 24u
 extern const struct binding bindings[BINDINGS];
 
 /* NULL when no binding has the key. */

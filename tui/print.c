@@ -1,7 +1,31 @@
 #include <errno.h>
 
+#include "tui/paint.h"
 #include "tui/tui.h"
 #include "tui/view.h"
+
+static int write(const struct view *v, const struct tui_options *o, FILE *f)
+{
+	unsigned theme = o && o->theme ? theme_find(o->theme) : THEME_DEFAULT;
+
+	if (!o || !o->color || o->depth == TUI_DEPTH_AUTO)
+		return grid_write(&v->grid, f);
+	return paint_write(&v->grid, theme < THEMES ? theme : THEME_DEFAULT,
+			   (enum color_depth)(o->depth - TUI_DEPTH_MONO), f);
+}
+
+const char *tui_theme_names(void)
+{
+	static char names[256];
+	size_t n = 0;
+
+	if (names[0])
+		return names;
+	for (unsigned i = 0; i < THEMES && n < sizeof(names); i++)
+		n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s",
+				      i ? "|" : "", theme_names[i].name);
+	return names;
+}
 
 int tui_print(FILE *f, const struct snapshot *const *history, unsigned n,
 	      unsigned columns, unsigned rows, unsigned screen,
@@ -22,7 +46,7 @@ int tui_print(FILE *f, const struct snapshot *const *history, unsigned n,
 			view_add(v, history[i]);
 		v->screen = screen;
 		view_draw(v);
-		err = grid_write(&v->grid, f);
+		err = write(v, o, f);
 	}
 	view_free(v);
 	return err;

@@ -8,10 +8,14 @@
 #ifndef MOETOP_TUI_SCREEN_H
 #define MOETOP_TUI_SCREEN_H
 
+#include "model/explain.h"
 #include "model/snapshot.h"
 #include "tui/curve.h"
 #include "tui/grid.h"
 #include "tui/history.h"
+#include "tui/line.h"
+#include "tui/log.h"
+#include "tui/theme.h"
 
 #define SCREENS 7u /* 1 to 6, and help */
 #define SCREEN_HELP (SCREENS - 1)
@@ -20,6 +24,8 @@
 enum input {
 	INPUT_NONE = 0,
 	INPUT_TAB = '\t',
+	INPUT_REDRAW = 12, /* Ctrl-L */
+	INPUT_ENTER = '\r',
 	INPUT_ESCAPE = 27,
 	INPUT_UP = 0x110000,
 	INPUT_DOWN,
@@ -43,6 +49,7 @@ struct screen_state {
 	int scroll;    /* first row of its table */
 	unsigned sort; /* which of its orders */
 	bool reverse;  /* the other way round */
+	bool clicked;  /* that order was clicked, the sort key skips it */
 	bool selected; /* row `cursor` of the table is marked */
 	int cursor;    /* of the rows that pass the filter, in their order */
 	char filter[FILTER_BYTES]; /* "": every row; see screen_passes */
@@ -78,6 +85,24 @@ struct zone {
 	int value;
 };
 
+/* What lies over a screen. */
+enum panel { PANEL_NONE, PANEL_EXPLAIN, PANEL_LOG, PANEL_SETUP };
+
+/* A number of the picture that can be explained. */
+struct number {
+	struct rect r;  /* one row */
+	unsigned about; /* enum explain_id */
+};
+#define NUMBERS_MAX 2048u
+
+/* The cursor of the explanation. */
+struct focus {
+	bool placed;
+	int x, y; /* a cell of the number, or where it was last */
+};
+
+struct setup;
+
 /* The whole view: history, the snapshot shown, and the picture of it. */
 struct view {
 	struct grid grid;
@@ -89,6 +114,24 @@ struct view {
 	struct screen_state state[SCREENS];
 	struct experts_state experts;
 	struct valley_state valley;
+	enum panel panel;
+	struct focus focus;
+	unsigned n_numbers; /* of the last picture with an explanation */
+	struct number numbers[NUMBERS_MAX];
+	bool repaint;        /* the terminal is to be drawn again as a whole */
+	struct setup *setup; /* owned; NULL: there is nothing to set up */
+	struct log log;
+	int log_scroll;
+	bool filtering;     /* the filter is being typed */
+	struct line filter; /* what is typed */
+	char filter_before[FILTER_BYTES];
+	bool dragging;
+	struct zone dragged;
+	unsigned theme;
+	bool highlight;         /* mark what changed */
+	bool changed[EXPLAINS]; /* with the newest snapshot */
+	char notice[LOG_BYTES]; /* in the message bar, "" none */
+	unsigned notice_left;   /* snapshots that it stays */
 	unsigned n_zones;
 	struct zone zones[ZONES_MAX]; /* of the last picture */
 };
@@ -98,6 +141,7 @@ struct screen {
 	int key;           /* shows it */
 	bool absent;       /* announced only: this version has it not */
 	bool sorts;        /* has more than one order (the sort key) */
+	bool filters;      /* has rows that screen_passes looks at */
 	/* Draw v->shot (there is one) into the body; v->grid is blank. */
 	void (*draw)(struct view *v, struct rect body);
 	/* A key that no binding took; true when it changed something. */

@@ -33,7 +33,7 @@ static const struct help_line numbers[] = {
 	{ "lost", "records and requests missed" },
 };
 
-#define LINES_MAX 48u
+#define LINES_MAX 64u
 
 static unsigned add_lines(struct help_line *to, unsigned n,
 			  const struct help_line *from, size_t count)
@@ -85,8 +85,8 @@ static unsigned collect(struct help_line *lines, char names[SCREENS][4],
 {
 	unsigned n = key_lines(lines, 0);
 
-	n = screen_lines(lines, n, names);
 	*half = n;
+	n = screen_lines(lines, n, names);
 	n = add_lines(lines, n, signs, sizeof(signs) / sizeof(*signs));
 	return add_lines(lines, n, numbers, sizeof(numbers) / sizeof(*numbers));
 }

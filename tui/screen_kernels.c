@@ -23,14 +23,16 @@ static void kernels_draw(struct view *v, struct rect body)
 		body.h -= 3;
 	}
 	class_table(&v->shot, &o, &t);
-	t.first = screen_first(v, t.rows, table_shown(&t, body.h));
-	table_draw(&v->grid,
-		   (struct rect){ body.x + 1, body.y, body.w - 2, body.h }, &t);
+	table_show(v, (struct rect){ body.x + 1, body.y, body.w - 2, body.h },
+		   &t);
 }
 
 const struct screen screen_kernels = {
 	.title = "kernels",
 	.key = '5',
+	.sorts = true,
+	.filters = true,
 	.draw = kernels_draw,
-	.key_pressed = screen_scroll,
+	.key_pressed = screen_select,
+	.column_clicked = table_clicked,
 };

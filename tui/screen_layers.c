@@ -18,15 +18,16 @@ static void layers_draw(struct view *v, struct rect body)
 			  "first kernel window");
 		return;
 	}
-	layer_table(&v->shot, screen_state(v)->sort % LAYER_SORTS, &o, &t);
-	t.first = screen_first(v, t.rows, table_shown(&t, body.h));
-	table_draw(&v->grid, table_rect(body), &t);
+	layer_table(&v->shot, LAYERS_BY_NUMBER, &o, &t);
+	table_show(v, table_rect(body), &t);
 }
 
 const struct screen screen_layers = {
 	.title = "layers",
 	.key = '2',
 	.sorts = true,
+	.filters = true,
 	.draw = layers_draw,
-	.key_pressed = screen_scroll,
+	.key_pressed = screen_select,
+	.column_clicked = table_clicked,
 };

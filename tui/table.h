@@ -10,6 +10,7 @@
 #include "tui/grid.h"
 
 #define TABLE_COLUMNS_MAX 16u
+#define TABLE_ROWS_MAX 512 /* more are neither ordered nor filtered */
 
 struct view;
 
@@ -38,6 +39,8 @@ struct table {
 	bool reverse;       /* that order the other way round */
 	bool selected;      /* row `cursor` is marked */
 	int cursor;
+	const short *order; /* which row stands where; NULL: as they come */
+	int shown_rows;     /* with an order: rows that passed the filter */
 	/* row counts from 0, the footer's follow the last scrolled one */
 	void (*cell)(const void *context, int row, unsigned column,
 		     struct table_cell *out);
@@ -47,10 +50,17 @@ struct table {
 /* Heading in row 0 of r, then the rows. */
 void table_draw(struct grid *g, struct rect r, const struct table *t);
 
-/* The same on a screen: the headings and the rows are zones for the mouse, and
- * the order, the first row and the cursor are those of the screen's state
- * (t->reverse, t->first, t->selected and t->cursor are set from it). */
+/*
+ * The same on a screen: its state says the order, the filter, the first row and
+ * the cursor; headings and rows are zones for the mouse.  state->sort 0 is the
+ * order of the table itself, n that of column n - 1: numbers from the largest
+ * down, unknown ones last, words from A on.  A filter lets rows through that
+ * have it in one of their cells; the footer stays what it is.
+ */
 void table_show(struct view *v, struct rect r, struct table *t);
+
+/* For struct screen: the order of that column, then the other way round. */
+bool table_clicked(struct view *v, unsigned column);
 
 /* Scrolled rows that fit in h rows of screen. */
 int table_shown(const struct table *t, int h);

@@ -14,18 +14,23 @@
 #include <unistd.h>
 
 #include "tui/guard.h"
+#include "tui/paint.h"
 #include "tui/screen.h"
 
 #define ESCAPE_DELAY_MS 25
+#define BACKSPACE 127
 
 struct terminal {
 	SCREEN *screen;
+	WINDOW *input; /* a pad: reading keys from it draws nothing */
 	int epoll_fd;
-	int colors;        /* 0: attributes only */
+	struct term_options options;
+	struct paint paint;
 	struct grid shown; /* what the terminal shows */
 	bool repaint;      /* it shows something else */
-	attr_t look[STYLES];
-	short pair[STYLES];
+	struct escape escape;
+	unsigned n_held, first_held;
+	struct escape_event held[2]; /* events not yet handed out */
 };
 
 /* ---- the sequences for it ------------------------------------------------ */
@@ -54,20 +59,36 @@ static void gather_text(const char *s)
 		gather((unsigned char)*s++);
 }
 
-static void prepare_sequences(struct guard_sequences *s)
+static const char *capability(const char *name)
+{
+	const char *s = tigetstr(name);
+
+	return s == (const char *)-1 ? NULL : s;
+}
+
+static const char mouse_on[] = "\033[?1002h\033[?1006h";
+static const char mouse_off[] = "\033[?1006l\033[?1002l\033[?1000l";
+
+static bool use_mouse(const struct terminal *t)
+{
+	return t->options.mouse && capability("kmous");
+}
+
+static void prepare_sequences(const struct terminal *t,
+			      struct guard_sequences *s)
 {
 	gather_to = s->enter;
 	gather_used = 0;
 	gather_capability("smcup");
 	gather_capability("smkx");
 	gather_capability("civis");
-	if (has_mouse())
-		gather_text("\033[?1000h");
+	if (use_mouse(t))
+		gather_text(mouse_on);
 	s->enter_bytes = gather_used;
 	gather_to = s->leave;
 	gather_used = 0;
-	if (has_mouse())
-		gather_text("\033[?1006l\033[?1000l");
+	if (capability("kmous"))
+		gather_text(mouse_off);
 	gather_capability("sgr0");
 	gather_capability("op");
 	gather_capability("rmkx");
@@ -76,31 +97,70 @@ static void prepare_sequences(struct guard_sequences *s)
 	s->leave_bytes = gather_used;
 }
 
-/* ---- open and close ------------------------------------------------------ */
-
-static attr_t curses_attributes(unsigned look)
+static void put(const char *bytes, size_t n)
 {
-	return (look & LOOK_BOLD ? A_BOLD : 0) | (look & LOOK_DIM ? A_DIM : 0) |
-	       (look & LOOK_REVERSE ? A_REVERSE : 0) |
-	       (look & LOOK_UNDERLINE ? A_UNDERLINE : 0);
+	while (n > 0) {
+		ssize_t w = write(STDOUT_FILENO, bytes, n);
+
+		if (w < 0 && errno == EINTR)
+			continue;
+		if (w < 0 && errno == EAGAIN) {
+			struct pollfd p = { .fd = STDOUT_FILENO,
+					    .events = POLLOUT };
+			poll(&p, 1, -1);
+			continue;
+		}
+		if (w <= 0)
+			return;
+		bytes += w;
+		n -= (size_t)w;
+	}
 }
 
-static void prepare_looks(struct terminal *t, bool color)
-{
-	short pairs = 0;
+/* ---- open and close ------------------------------------------------------ */
 
-	if (color && has_colors() && start_color() == OK) {
-		use_default_colors();
-		t->colors = COLORS;
+/* What the terminal says of itself; terminfo has seldom heard of 24 bits. */
+static enum color_depth own_depth(void)
+{
+	const char *says = getenv("COLORTERM");
+	int colors = tigetnum("colors");
+
+	if (colors < 8)
+		return DEPTH_MONO;
+	if (tigetflag("RGB") > 0 || tigetflag("Tc") > 0 ||
+	    (says && (!strcmp(says, "truecolor") || !strcmp(says, "24bit"))))
+		return DEPTH_TRUE;
+	return colors < 256 ? DEPTH_8 : DEPTH_256;
+}
+
+static void prepare_paint(struct terminal *t)
+{
+	struct paint_caps caps = {
+		.at = capability("cup"),
+		.clear = capability("clear"),
+		.normal = capability("sgr0"),
+		.bold = capability("bold"),
+		.dim = capability("dim"),
+		.reverse = capability("rev"),
+		.underline = capability("smul"),
+		.fg = capability("setaf"),
+		.bg = capability("setab"),
+		.scrolls = tigetflag("am") > 0 && tigetflag("xenl") <= 0,
+	};
+	enum color_depth depth = own_depth();
+
+	/* What is asked for may be less, or more than a terminal admits. */
+	if (t->options.depth >= 0 && depth != DEPTH_MONO)
+		depth = (enum color_depth)t->options.depth;
+	if (t->options.depth == DEPTH_MONO)
+		depth = DEPTH_MONO;
+	if (depth == DEPTH_256 && tigetnum("colors") < 256) {
+		caps.fg = paint_caps_ansi(depth)->fg;
+		caps.bg = paint_caps_ansi(depth)->bg;
 	}
-	for (int s = 0; s < STYLES; s++) {
-		struct look l = theme_look((enum style)s, t->colors);
-		t->look[s] = curses_attributes(l.attributes);
-		if (l.fg < 0 && l.bg < 0)
-			continue;
-		init_pair(++pairs, l.fg, l.bg);
-		t->pair[s] = pairs;
-	}
+	paint_fini(&t->paint);
+	paint_init(&t->paint, &caps, t->options.theme, depth);
+	t->repaint = true;
 }
 
 static int add_fd(int epoll_fd, int fd)
@@ -150,17 +210,19 @@ static int start_curses(struct terminal *t)
 	nonl();
 	intrflush(stdscr, FALSE);
 	keypad(stdscr, TRUE);
-	nodelay(stdscr, TRUE);
 	set_escdelay(ESCAPE_DELAY_MS);
 	curs_set(0);
-	mousemask(BUTTON1_PRESSED | BUTTON1_CLICKED | BUTTON4_PRESSED |
-			  BUTTON5_PRESSED,
-		  NULL);
-	mouseinterval(0);
+	/* its reports are read by tui/escape.c */
+	define_key(NULL, KEY_MOUSE);
+	t->input = newpad(1, 1);
+	if (!t->input)
+		return -ENOMEM;
+	keypad(t->input, TRUE);
+	nodelay(t->input, TRUE);
 	return 0;
 }
 
-int term_open(struct terminal **out, bool color)
+int term_open(struct terminal **out, const struct term_options *o)
 {
 	struct guard_sequences sequences;
 	struct terminal *t;
@@ -172,7 +234,7 @@ int term_open(struct terminal **out, bool color)
 	if (!t)
 		return -ENOMEM;
 	t->epoll_fd = -1;
-	t->repaint = true;
+	t->options = *o;
 	setlocale(LC_CTYPE, "");
 	err = open_fds(t);
 	if (!err)
@@ -182,9 +244,11 @@ int term_open(struct terminal **out, bool color)
 		free(t);
 		return err;
 	}
-	prepare_looks(t, color);
-	prepare_sequences(&sequences);
+	prepare_paint(t);
+	prepare_sequences(t, &sequences);
 	refresh();
+	if (use_mouse(t))
+		put(mouse_on, strlen(mouse_on));
 	guard_arm(&sequences);
 	*out = t;
 	return 0;
@@ -197,10 +261,32 @@ void term_close(struct terminal *t)
 	if (guard_armed())
 		endwin();
 	guard_disarm();
+	delwin(t->input);
 	delscreen(t->screen);
 	close_fds(t);
 	grid_fini(&t->shown);
+	paint_fini(&t->paint);
 	free(t);
+}
+
+void term_change(struct terminal *t, const struct term_options *o)
+{
+	struct guard_sequences sequences;
+
+	t->options = *o;
+	prepare_paint(t);
+	prepare_sequences(t, &sequences);
+	guard_change(&sequences);
+	if (!guard_armed() || !capability("kmous"))
+		return;
+	put(mouse_off, strlen(mouse_off));
+	if (o->mouse)
+		put(mouse_on, strlen(mouse_on));
+}
+
+enum color_depth term_depth(const struct terminal *t)
+{
+	return t->paint.depth;
 }
 
 int term_fd(const struct terminal *t)
@@ -218,6 +304,7 @@ void term_size(struct terminal *t, int *w, int *h)
 {
 	struct winsize size;
 
+	(void)t;
 	*w = COLS;
 	*h = LINES;
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col ||
@@ -225,42 +312,9 @@ void term_size(struct terminal *t, int *w, int *h)
 		return;
 	*w = size.ws_col;
 	*h = size.ws_row;
-	if (*w != COLS || *h != LINES) {
-		resizeterm(*h, *w);
-		t->repaint = true;
-	}
 }
 
 /* ---- copying ------------------------------------------------------------- */
-
-static bool same_cell(const struct cell *a, const struct cell *b)
-{
-	return a->glyph == b->glyph && a->style == b->style &&
-	       a->marks[0] == b->marks[0] && a->marks[1] == b->marks[1];
-}
-
-static void put_cell(const struct terminal *t, int x, int y,
-		     const struct cell *c)
-{
-	wchar_t text[2 + CELL_MARKS] = { (wchar_t)c->glyph };
-	cchar_t out;
-
-	for (unsigned i = 0; i < CELL_MARKS; i++)
-		text[1 + i] = (wchar_t)c->marks[i];
-	setcchar(&out, text, t->look[c->style], t->pair[c->style], NULL);
-	mvadd_wchnstr(y, x, &out, 1);
-}
-
-static void copy_row(const struct terminal *t, const struct grid *g, int y)
-{
-	for (int x = 0; x < g->w; x++) {
-		const struct cell *c = grid_cell(g, x, y);
-		if (!c->glyph)
-			continue;
-		if (t->repaint || !same_cell(c, grid_cell(&t->shown, x, y)))
-			put_cell(t, x, y, c);
-	}
-}
 
 static void remember(struct terminal *t, const struct grid *g)
 {
@@ -280,14 +334,17 @@ void term_copy(struct terminal *t, const struct grid *g)
 		return; /* stopped: another program has the screen */
 	if (t->shown.w != g->w || t->shown.h != g->h)
 		t->repaint = true;
-	if (t->repaint) {
-		erase();
-		clearok(curscr, TRUE);
+	if (paint_diff(&t->paint, t->repaint ? NULL : &t->shown, g)) {
+		t->repaint = true;
+		return;
 	}
-	for (int y = 0; y < g->h; y++)
-		copy_row(t, g, y);
-	refresh();
+	put(t->paint.bytes, t->paint.n);
 	remember(t, g);
+}
+
+void term_repaint(struct terminal *t)
+{
+	t->repaint = true;
 }
 
 /* ---- input --------------------------------------------------------------- */
@@ -315,6 +372,16 @@ static int input_of(wint_t key)
 		return INPUT_BACK_TAB;
 	case KEY_F(1):
 		return INPUT_F1;
+	case KEY_F(2):
+		return INPUT_F2;
+	case KEY_F(10):
+		return 'q';
+	case KEY_DC:
+		return INPUT_DELETE;
+	case KEY_BACKSPACE:
+		return BACKSPACE;
+	case KEY_ENTER:
+		return '\r';
 	default:
 		return INPUT_NONE;
 	}
@@ -328,45 +395,50 @@ static bool terminal_lost(void)
 	       (p.revents & (POLLHUP | POLLERR | POLLNVAL));
 }
 
-/* The wheel is the arrow keys. */
-static struct term_event mouse(void)
+static struct term_event event_of(const struct escape_event *e)
 {
-	struct term_event e = { .kind = TERM_KEY };
-	MEVENT m;
+	if (e->mouse == MOUSE_NONE)
+		return (struct term_event){ .kind = TERM_KEY, .key = e->key };
+	return (struct term_event){
+		.kind = TERM_MOUSE, .mouse = e->mouse, .x = e->x, .y = e->y
+	};
+}
 
-	if (getmouse(&m) != OK)
-		return e;
-	if (m.bstate & (BUTTON1_PRESSED | BUTTON1_CLICKED)) {
-		e.kind = TERM_CLICK;
-		e.x = m.x;
-		e.y = m.y;
-	} else if (m.bstate & BUTTON4_PRESSED) {
-		e.key = INPUT_UP;
-	} else if (m.bstate & BUTTON5_PRESSED) {
-		e.key = INPUT_DOWN;
-	}
-	return e;
+static bool hold(struct terminal *t, struct term_event *out)
+{
+	if (t->first_held == t->n_held)
+		return false;
+	*out = event_of(&t->held[t->first_held++]);
+	return true;
 }
 
 struct term_event term_next(struct terminal *t)
 {
+	struct term_event e = { .kind = TERM_CHANGED };
 	wint_t key;
-	int kind;
 
 	if (guard_resumed()) {
 		t->repaint = true;
-		return (struct term_event){ .kind = TERM_CHANGED };
+		return e;
 	}
-	kind = get_wch(&key);
-	if (kind == ERR)
-		return (struct term_event){
-			.kind = terminal_lost() ? TERM_LOST : TERM_NONE,
-		};
-	if (kind == OK)
-		return (struct term_event){ .kind = TERM_KEY, .key = (int)key };
-	if (key == KEY_MOUSE)
-		return mouse();
-	if (key == KEY_RESIZE)
-		return (struct term_event){ .kind = TERM_CHANGED };
-	return (struct term_event){ .kind = TERM_KEY, .key = input_of(key) };
+	while (!hold(t, &e)) {
+		int kind = wget_wch(t->input, &key);
+
+		t->first_held = t->n_held = 0;
+		if (kind == OK) {
+			t->n_held = escape_feed(&t->escape, (int)key, t->held);
+		} else if (kind == KEY_CODE_YES) {
+			int code = input_of(key);
+
+			return (struct term_event){ .kind = TERM_KEY,
+						    .key = code };
+		} else if (escape_flush(&t->escape, t->held)) {
+			t->n_held = 1;
+		} else {
+			return (struct term_event){
+				.kind = terminal_lost() ? TERM_LOST : TERM_NONE,
+			};
+		}
+	}
+	return e;
 }

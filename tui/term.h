@@ -1,8 +1,8 @@
 /*
  * term.h - the terminal: the only user of curses
  *
- * Takes the terminal over, copies grids to it (only cells that changed), reads
- * keys, and gives it back as it was: at term_close, at exit, on fatal signals,
+ * Takes the terminal over, copies grids to it (only what changed, see paint.h),
+ * reads keys and the mouse, and gives it back as it was: at term_close, at exit, on fatal signals,
  * and while the process is stopped.  One terminal at a time.
  *
  * Signals: see guard.h for those that are handled.  A caller that blocks some
@@ -14,14 +14,28 @@
 
 #include <stdbool.h>
 
+#include "tui/escape.h"
 #include "tui/grid.h"
+#include "tui/theme.h"
 
 struct terminal;
 
+struct term_options {
+	unsigned theme;
+	int depth;  /* enum color_depth, or -1: what the terminal can */
+	bool mouse; /* ask for its reports; then it selects no text */
+};
+
 /* -ENOTTY: stdin or stdout is no terminal; -ENOTSUP: TERM names no terminal
  * that can place its cursor; -errno. */
-int term_open(struct terminal **out, bool color);
+int term_open(struct terminal **out, const struct term_options *o);
 void term_close(struct terminal *t); /* NULL legal */
+
+/* Other options from now on; the next copy is a whole one. */
+void term_change(struct terminal *t, const struct term_options *o);
+
+/* What it shows: never more than the options say and TERM, COLORTERM allow. */
+enum color_depth term_depth(const struct terminal *t);
 
 /* Readable when term_key has something to say. */
 int term_fd(const struct terminal *t);
@@ -35,14 +49,18 @@ void term_size(struct terminal *t, int *w, int *h);
 /* Show the grid, which should have the size of the terminal. */
 void term_copy(struct terminal *t, const struct grid *g);
 
+/* The next copy draws everything again, whatever is believed to be there. */
+void term_repaint(struct terminal *t);
+
 struct term_event {
 	enum term_event_kind {
 		TERM_NONE,
 		TERM_KEY,     /* a character or enum input */
-		TERM_CLICK,   /* left button at x, y */
-		TERM_CHANGED, /* resized, or resumed: draw again */
+		TERM_MOUSE,   /* at x, y */
+		TERM_CHANGED, /* resumed: draw again */
 		TERM_LOST,    /* the terminal is gone */
 	} kind;
+	enum mouse mouse;
 	int key, x, y;
 };
 

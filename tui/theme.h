@@ -1,11 +1,15 @@
 /*
  * theme.h - what a piece of the screen means, and how that looks
  *
- * Screens draw with meanings (enum style).  A theme turns a meaning into
- * colours and attributes for terminals of 256, 8 and no colours.  Colour is
- * never the only carrier: whatever a style says, a glyph or a word says too.
- * The hues stay apart for the common colour blindnesses (blue against orange,
- * after Okabe and Ito) and are readable on a dark and on a light background.
+ * Screens draw with meanings (enum style).  A theme gives each meaning a colour,
+ * and theme_look says it for a terminal of so many colours.  Colour is never
+ * the only carrier: whatever a style says, a glyph or a word says too.
+ *
+ * The default theme leaves the terminal's own background and text alone; its
+ * hues stay apart for the common colour blindnesses (blue against orange, after
+ * Okabe and Ito) and can be read on a dark and on a light background.  The
+ * others paint the background too.  In these, every text has a contrast of at
+ * least 4.5 to 1 (WCAG 2.1, 1.4.3) in 16 million and in 256 colours.
  */
 #ifndef MOETOP_TUI_THEME_H
 #define MOETOP_TUI_THEME_H
@@ -48,12 +52,47 @@ enum look_attribute {
 	LOOK_UNDERLINE = 8,
 };
 
+/* Colours that a terminal can show. */
+enum color_depth {
+	DEPTH_MONO, /* attributes only */
+	DEPTH_8,
+	DEPTH_256,
+	DEPTH_TRUE, /* 24 bits */
+	DEPTHS
+};
+
 struct look {
-	short fg, bg; /* terminal colour number, -1: the terminal's own */
+	int fg, bg; /* number of the colour, DEPTH_TRUE: 0xrrggbb; -1: own */
 	unsigned attributes;
 };
 
-/* The look of a style on a terminal with so many colours (0: none). */
-struct look theme_look(enum style s, int colors);
+#define THEMES 11u
+#define THEME_DEFAULT 0u
+
+struct theme_name {
+	const char *name; /* of the option: "dark" */
+	const char *help; /* a few words */
+};
+extern const struct theme_name theme_names[THEMES];
+
+/* The theme of that name, or THEMES. */
+unsigned theme_find(const char *name);
+
+struct look theme_look(unsigned theme, enum style s, enum color_depth d);
+
+/* The look of a number that differs from a moment ago. */
+struct look theme_look_changed(unsigned theme, enum style s,
+			       enum color_depth d);
+
+/* Of a theme that paints it; -1: the terminal's own. */
+int theme_background(unsigned theme);
+
+/* 0xrrggbb of one of the 256 colours from 16 on (xterm's cube and greys), and
+ * the nearest of these to a colour. */
+int color_of_256(int number);
+int color_to_256(int rgb);
+
+/* 1 to 21, WCAG 2.1: (L1 + 0.05) / (L2 + 0.05). */
+double color_contrast(int rgb, int other);
 
 #endif

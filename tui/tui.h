@@ -16,9 +16,50 @@
 
 struct tui;
 
+/* Colours: as many as the terminal says it can, or these. */
+enum tui_depth {
+	TUI_DEPTH_AUTO,
+	TUI_DEPTH_MONO,
+	TUI_DEPTH_8,
+	TUI_DEPTH_256,
+	TUI_DEPTH_TRUE,
+};
+
+/*
+ * An option as the set-up screen shows and changes it.  The words of a choice
+ * are separated by |; words of a flag are NULL and its value is "true" or "",
+ * a number and a text have words "".
+ */
+struct tui_option {
+	const char *name, *help, *words;
+	const char *origin; /* "default", "argument", "config", ... */
+	bool live;          /* a change takes effect at once */
+	char value[64];
+};
+#define TUI_OPTIONS_MAX 48u
+
+/* What the set-up screen asks of the caller.  Both are called from tui_input;
+ * 0, or -errno with one line in why. */
+struct tui_setup {
+	void *arg;
+	unsigned n;
+	struct tui_option *options; /* the caller's, at most TUI_OPTIONS_MAX */
+	/* Give option i this value (and options[i].value, when it is good). */
+	int (*set)(void *arg, unsigned i, const char *value, char *why,
+		   size_t why_bytes);
+	/* Keep them all; why says where when it worked. */
+	int (*save)(void *arg, char *why, size_t why_bytes);
+};
+
 struct tui_options {
 	bool ascii; /* no UTF-8 beyond what the locale allows */
 	bool color; /* false: attributes only (NO_COLOR, mono) */
+	enum tui_depth depth;
+	const char *theme;       /* NULL or unknown: the default one */
+	bool no_mouse;           /* the terminal keeps it, for selecting text */
+	bool no_highlight;       /* numbers that changed look like the others */
+	unsigned screen;         /* shown first, 0 to 5 */
+	struct tui_setup *setup; /* borrowed until tui_close; NULL: none */
 };
 
 /* What a key asks of the caller, or-ed. */
@@ -45,14 +86,25 @@ unsigned tui_input(struct tui *t);
 /* SIGWINCH arrived. */
 void tui_resized(struct tui *t);
 
+/* Other options from now on; only what a running screen can change: ascii,
+ * color, depth, theme, mouse, highlight.  No drawing. */
+void tui_change(struct tui *t, const struct tui_options *o);
+
+/* A line for the message bar and the log; it stays a few seconds. */
+void tui_say(struct tui *t, const char *text);
+
 /* Remember a snapshot (history) and draw it. */
 void tui_show(struct tui *t, const struct snapshot *s);
 
 void tui_close(struct tui *t);
 
+/* The themes by name, separated by |. */
+const char *tui_theme_names(void);
+
 /*
  * Draw one screen to text, without a terminal: what the golden tests compare.
- * history: n snapshots, oldest first, the last one is shown.
+ * history: n snapshots, oldest first, the last one is shown.  With color and a
+ * depth that is not auto, the colours are in it as escape sequences.
  */
 int tui_print(FILE *f, const struct snapshot *const *history, unsigned n,
 	      unsigned columns, unsigned rows, unsigned screen,

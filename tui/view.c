@@ -1,14 +1,17 @@
 #include "tui/view.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tui/explain.h"
 #include "tui/frame.h"
-#include "tui/keys.h"
+#include "tui/setup.h"
 #include "tui/widgets.h"
 
 #define SCROLL_END 1000000
+#define NOTICE_SNAPSHOTS 3
 
 const struct screen *const screens[SCREENS] = {
 	&screen_overview, &screen_layers, &screen_experts, &screen_requests,
@@ -26,9 +29,26 @@ struct view *view_new(bool ascii)
 
 void view_free(struct view *v)
 {
-	if (v)
-		grid_fini(&v->grid);
+	if (!v)
+		return;
+	grid_fini(&v->grid);
+	setup_free(v->setup);
 	free(v);
+}
+
+void view_options(struct view *v, const struct tui_options *o, bool all)
+{
+	unsigned theme = o->theme ? theme_find(o->theme) : THEME_DEFAULT;
+
+	v->theme = theme < THEMES ? theme : THEME_DEFAULT;
+	v->highlight = !o->no_highlight;
+	v->grid.ascii = o->ascii;
+	if (!all)
+		return;
+	if (o->setup)
+		v->setup = setup_new(o->setup);
+	if (o->screen < SCREEN_HELP && !screens[o->screen]->absent)
+		v->screen = o->screen;
 }
 
 int view_resize(struct view *v, int columns, int rows)
@@ -36,18 +56,67 @@ int view_resize(struct view *v, int columns, int rows)
 	return grid_resize(&v->grid, columns, rows);
 }
 
+/* ---- snapshots ----------------------------------------------------------- */
+
+/* Whether it reads differently, in the three digits that are shown. */
+static bool differs(struct value a, struct value b)
+{
+	char old[32], new[32];
+
+	if (value_known(a) != value_known(b))
+		return true;
+	if (!value_known(a))
+		return false;
+	snprintf(old, sizeof(old), "%.3g", a.v);
+	snprintf(new, sizeof(new), "%.3g", b.v);
+	return strcmp(old, new) != 0;
+}
+
+static void find_changes(struct view *v, const struct snapshot *s)
+{
+	bool *c = v->changed;
+
+	for (unsigned i = 0; i < METRICS; i++)
+		c[EXPLAIN_METRIC + i] =
+			differs(v->shot.metrics[i], s->metrics[i]);
+	for (unsigned i = 0; i < HISTOGRAMS; i++)
+		c[EXPLAIN_HISTOGRAM + i] =
+			differs(v->shot.hists[i].p50, s->hists[i].p50) ||
+			differs(v->shot.hists[i].p99, s->hists[i].p99);
+}
+
+static void log_events(struct view *v, const struct snapshot *s)
+{
+	log_add(&v->log, s->time, s->health.message);
+	if (s->health.target_gone && !v->shot.health.target_gone)
+		log_add(&v->log, s->health.target_gone_seconds,
+			"the target is gone");
+}
+
 void view_add(struct view *v, const struct snapshot *s)
 {
 	history_add(&v->history, s);
+	log_events(v, s);
+	if (v->notice_left && !--v->notice_left)
+		v->notice[0] = '\0';
 	if (s->health.target_gone)
 		v->paused = false;
 	if (v->paused && v->have)
 		return;
+	if (v->have)
+		find_changes(v, s);
 	v->shot = *s;
 	v->have = true;
 }
 
-/* ---- keys ---------------------------------------------------------------- */
+void view_say(struct view *v, const char *text)
+{
+	snprintf(v->notice, sizeof(v->notice), "%s", text);
+	v->notice_left = NOTICE_SNAPSHOTS;
+	log_add(&v->log, v->have ? v->shot.time : NAN, text);
+}
+
+/* ---- for the screens ----------------------------------------------------- */
 
 bool screen_scroll(struct view *v, int key)
 {
@@ -136,114 +205,6 @@ void screen_zone(struct view *v, struct rect r, enum zone_kind kind, int value)
 			(struct zone){ .r = r, .kind = kind, .value = value };
 }
 
-static unsigned show(struct view *v, unsigned screen)
-{
-	v->screen = screen;
-	return TUI_REDRAW;
-}
-
-static unsigned by_key(const struct view *v, int key)
-{
-	for (unsigned i = 0; i < SCREENS; i++)
-		if (screens[i]->key == key)
-			return i;
-	return v->screen;
-}
-
-/* The next screen that exists, in either direction. */
-static unsigned neighbour(const struct view *v, unsigned step)
-{
-	unsigned i = v->screen == SCREEN_HELP ? v->before_help : v->screen;
-
-	do
-		i = (i + step) % SCREEN_HELP;
-	while (screens[i]->absent);
-	return i;
-}
-
-static unsigned toggle_help(struct view *v)
-{
-	if (v->screen == SCREEN_HELP)
-		return show(v, v->before_help);
-	v->before_help = v->screen;
-	return show(v, SCREEN_HELP);
-}
-
-unsigned view_key(struct view *v, int key)
-{
-	const struct binding *b = binding_find(key);
-
-	if (!b) {
-		const struct screen *s = screens[v->screen];
-		return s->key_pressed && s->key_pressed(v, key) ? TUI_REDRAW
-								: TUI_NONE;
-	}
-	switch (b->action) {
-	case ACTION_SCREEN:
-		return show(v, by_key(v, key));
-	case ACTION_NEXT:
-		return show(v, neighbour(v, 1));
-	case ACTION_PREVIOUS:
-		return show(v, neighbour(v, SCREEN_HELP - 1));
-	case ACTION_HELP:
-		return toggle_help(v);
-	case ACTION_LEAVE_HELP:
-		return v->screen == SCREEN_HELP ? toggle_help(v) : TUI_NONE;
-	case ACTION_PAUSE:
-		v->paused = v->have && !v->paused;
-		return TUI_REDRAW;
-	case ACTION_FASTER:
-		return TUI_FASTER;
-	case ACTION_SLOWER:
-		return TUI_SLOWER;
-	case ACTION_WINDOW:
-		return TUI_WINDOW;
-	case ACTION_QUIT:
-		return TUI_QUIT;
-	case ACTION_SORT:
-		screen_state(v)->sort++;
-		return screens[v->screen]->sorts ? TUI_REDRAW : TUI_NONE;
-	case ACTION_SCREEN_KEY:
-		break;
-	}
-	return TUI_NONE;
-}
-
-static unsigned click_zone(struct view *v, const struct zone *z, int x, int y)
-{
-	const struct screen *s = screens[v->screen];
-	bool changed = false;
-
-	switch (z->kind) {
-	case ZONE_KEY:
-		return view_key(v, z->value);
-	case ZONE_ROW:
-		screen_state(v)->cursor = z->value;
-		screen_state(v)->selected = changed = true;
-		break;
-	case ZONE_COLUMN:
-		changed = s->column_clicked &&
-			  s->column_clicked(v, (unsigned)z->value);
-		break;
-	case ZONE_PICTURE:
-		changed =
-			s->clicked && s->clicked(v, z, x - z->r.x, y - z->r.y);
-		break;
-	}
-	return changed ? TUI_REDRAW : TUI_NONE;
-}
-
-unsigned view_click(struct view *v, int x, int y)
-{
-	for (unsigned i = 0; i < v->n_zones; i++) {
-		const struct rect *r = &v->zones[i].r;
-		if (x >= r->x && x < r->x + r->w && y >= r->y &&
-		    y < r->y + r->h)
-			return click_zone(v, &v->zones[i], x, y);
-	}
-	return TUI_NONE;
-}
-
 /* ---- drawing ------------------------------------------------------------- */
 
 static void draw_too_small(struct view *v)
@@ -254,6 +215,48 @@ static void draw_too_small(struct view *v)
 	snprintf(text, sizeof(text), "moetop needs %dx%d, this is %dx%d",
 		 LAYOUT_COLUMNS_MIN, LAYOUT_ROWS_MIN, g->w, g->h);
 	text_cut(g, grid_rect(g), 0, 0, g->w, STYLE_STRONG, text);
+}
+
+static void mark_changes(struct view *v)
+{
+	size_t n = (size_t)v->grid.w * (size_t)v->grid.h;
+
+	for (size_t i = 0; v->highlight && i < n; i++) {
+		struct cell *c = &v->grid.cells[i];
+
+		c->changed = c->about < EXPLAINS && v->changed[c->about];
+	}
+}
+
+/* What lies over the whole body takes its clicks too. */
+static void cover(struct view *v, struct rect body)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < v->n_zones; i++)
+		if (v->zones[i].kind == ZONE_KEY)
+			v->zones[n++] = v->zones[i];
+	v->n_zones = n;
+	grid_blank(&v->grid, body);
+}
+
+static void draw_panel(struct view *v, struct rect body)
+{
+	switch (v->panel) {
+	case PANEL_EXPLAIN:
+		explain_draw(v, body);
+		break;
+	case PANEL_LOG:
+		cover(v, body);
+		log_draw(&v->grid, body, &v->log, &v->log_scroll);
+		break;
+	case PANEL_SETUP:
+		cover(v, body);
+		setup_draw(v, body);
+		break;
+	case PANEL_NONE:
+		break;
+	}
 }
 
 void view_draw(struct view *v)
@@ -276,4 +279,6 @@ void view_draw(struct view *v)
 	else
 		grid_text(&v->grid, l.body, 1, 1, STYLE_NORMAL,
 			  "waiting for the first measurement …");
+	mark_changes(v);
+	draw_panel(v, l.body);
 }
