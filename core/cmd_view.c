@@ -1,5 +1,6 @@
 #include "core/commands.h"
 #include "core/say.h"
+#include "core/server_list.h"
 #include "core/session.h"
 #include "exporter/exporter.h"
 
@@ -9,9 +10,11 @@
 
 int cmd_view(const struct settings *s)
 {
-	const struct session_config config = { .settings = s,
-					       .pid = (pid_t)s->pid };
+	struct session_config config = { .settings = s, .pid = (pid_t)s->pid };
+	int status;
 
+	if (!config.pid && server_list_choose(s, &config.pid, &status))
+		return status;
 	return session_run(&config);
 }
 

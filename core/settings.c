@@ -50,7 +50,7 @@ const struct option settings_options[] = {
 const size_t settings_n_options = OPTIONS;
 
 const struct settings_command settings_commands[COMMANDS] = {
-	[COMMAND_VIEW] = { "", "moetop -p PID [OPTION]...",
+	[COMMAND_VIEW] = { "", "moetop [-p PID] [OPTION]...",
 			   "watch a running server", true },
 	[COMMAND_RUN] = { "run", "moetop run [OPTION]... -- CMD [ARG]...",
 			  "start a server with the agent in it", true },
@@ -475,11 +475,6 @@ static int check_whole(struct settings *s, char *why, size_t bytes)
 {
 	if (s->help || s->version)
 		return 0;
-	if (s->command == COMMAND_VIEW && !s->pid)
-		return refuse(why, bytes,
-			      "no server named: this version does not look for "
-			      "servers; give one with -p PID, or try moetop "
-			      "demo");
 	if (s->command == COMMAND_RECORD && (!s->pid || !s->output))
 		return refuse(why, bytes,
 			      "record: nothing to record or nowhere to put it; "

@@ -37,7 +37,6 @@ says() { # TEXT ARGS... - status 0 and TEXT on standard output
 	ok $? "moetop $*: prints '$text'"
 }
 
-fails 2 "no server named"
 fails 2 "no such command" frobnicate
 fails 2 "no such option" -p 1 --frobnicate
 fails 2 "out of range" -p 1 --interval 0
