@@ -33,7 +33,7 @@ warn := -Wall -Wextra -Wshadow -Wconversion -Wvla -Wstrict-prototypes \
 cc    = $(CC) -std=gnu11 -D_GNU_SOURCE -iquote . -isystem $(O) -MD -MP \
         $(CPPFLAGS) $(CFLAGS)
 libs := -lbpf -lelf -lz -lprotobuf-c -lncursesw -ljansson -lmicrohttpd -lcurl \
-        -lm -ldl -lpthread
+        -lgnutls -lyaml -lcrypt -lm -ldl -lpthread
 
 Q   := $(if $(V),,@)
 say  = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2);)
@@ -204,6 +204,7 @@ JOBS ?= $(shell nproc)
 
 docs: $(O)/tests/unit/exporter/test_metrics_doc
 	$(Q)UPDATE=1 CMOCKA_MESSAGE_OUTPUT=TAP $< >/dev/null
+	$(Q)deploy/mixin/generate.py
 
 # What moetop costs; docs/OVERHEAD.md keeps the figures.  Root, a quiet machine.
 bench: all $(tools)
@@ -234,6 +235,9 @@ demo: deps-build
 # ---- installing -------------------------------------------------------------
 
 libdir  := $(PREFIX)/lib/moetop
+docdir  := $(PREFIX)/share/doc/moetop
+unitdir := $(PREFIX)/lib/systemd/system
+units   := moetop.service moetop.socket
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(libdir)/sim/lib
 	install $(O)/moetop $(DESTDIR)$(PREFIX)/bin/
@@ -244,9 +248,17 @@ install: all
 	install -m 644 sim/models/* $(DESTDIR)$(libdir)/sim/models/
 	install -m 644 sim/scenarios/* $(DESTDIR)$(libdir)/sim/scenarios/
 	install -m 644 sim/sequences/* $(DESTDIR)$(libdir)/sim/sequences/
+	install -d $(DESTDIR)$(unitdir) $(DESTDIR)$(docdir)/runbooks
+	for f in $(units); do sed 's,/usr/local,$(PREFIX),' deploy/systemd/$$f \
+	    >$(DESTDIR)$(unitdir)/$$f && chmod 644 $(DESTDIR)$(unitdir)/$$f || \
+	    exit 1; done
+	install -m 644 docs/*.md $(DESTDIR)$(docdir)/
+	install -m 644 docs/runbooks/*.md $(DESTDIR)$(docdir)/runbooks/
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/moetop
-	rm -rf $(DESTDIR)$(libdir)
+	rm -f $(DESTDIR)$(PREFIX)/bin/moetop $(units:%=$(DESTDIR)$(unitdir)/%)
+	rm -rf $(DESTDIR)$(libdir) $(DESTDIR)$(docdir)
+	-rmdir --ignore-fail-on-non-empty $(addprefix $(DESTDIR)$(PREFIX)/, \
+	    lib/systemd/system lib/systemd share/doc share) 2>/dev/null
 
 clean:
 	rm -rf build

@@ -6,7 +6,7 @@
 #   tools/deps.sh test	and what the tests need
 #
 # Debian 12 and Ubuntu 22.04 or later.  Packages come from apt; CUPTI's headers
-# and library, where no CUDA toolkit is found, and promtool are unpacked below
+# and library, where no CUDA toolkit is found, and Prometheus are unpacked below
 # build/ and never installed into the system.
 set -eu
 
@@ -15,11 +15,13 @@ what=${1:-test}
 
 build_packages="gcc make pkg-config libc6-dev clang llvm libbpf-dev libelf-dev
 	zlib1g-dev libncurses-dev protobuf-c-compiler libprotobuf-c-dev
-	libjansson-dev libmicrohttpd-dev libevent-dev libcurl4-openssl-dev"
+	libjansson-dev libmicrohttpd-dev libevent-dev libcurl4-openssl-dev
+	libgnutls28-dev libyaml-dev libcrypt-dev"
 test_packages="libcmocka-dev tmux cppcheck clang-format-14 perl curl iproute2
 	procps util-linux git binutils python3 python3-pip python3-fastapi
 	python3-uvicorn python3-uvloop python3-httptools musl-tools libjemalloc2
-	strace valgrind python3-venv python3-setuptools python3-wheel"
+	strace valgrind python3-venv python3-setuptools python3-wheel systemd
+	python3-prometheus-client python3-protobuf protobuf-compiler openssl"
 # Only there is a compiler for 64-bit Arm a cross compiler.
 [ "$(dpkg --print-architecture 2>/dev/null)" != amd64 ] ||
 	test_packages="$test_packages gcc-aarch64-linux-gnu
@@ -76,15 +78,18 @@ install_clang_rt() {
 	apt_install "libclang-rt-$major-dev"
 }
 
-install_promtool() {
-	command -v promtool >/dev/null && return 0
-	[ -x "$O/tools/promtool" ] && return 0
+# The server and its tool, never installed: nothing listens by itself.
+install_prometheus() {
+	command -v promtool >/dev/null && command -v prometheus >/dev/null &&
+		return 0
+	[ -x "$O/tools/promtool" ] && [ -x "$O/tools/prometheus" ] && return 0
 	apt_update prometheus
-	echo "  GET   promtool"
+	echo "  GET   prometheus promtool"
 	mkdir -p "$O/tools"
 	(cd "$O/tools" && apt-get download -qq prometheus >/dev/null 2>&1 &&
-		dpkg-deb -x prometheus_*.deb deb && cp deb/usr/bin/promtool . &&
-		rm -rf deb prometheus_*.deb) || die "cannot fetch promtool"
+		dpkg-deb -x prometheus_*.deb deb &&
+		cp deb/usr/bin/promtool deb/usr/bin/prometheus . &&
+		rm -rf deb prometheus_*.deb) || die "cannot fetch prometheus"
 }
 
 # Headers and library of CUPTI, to prove the record offsets and to load the
@@ -124,8 +129,9 @@ test)
 	apt_install $build_packages $test_packages
 	install_bpftool
 	install_clang_rt
-	install_promtool
+	install_prometheus
 	install_cupti
+	install_deploy_tools
 	;;
 *)
 	die "unknown set '$what'; use: tools/deps.sh build|test"
