@@ -107,14 +107,25 @@ int fetch_open(struct fetch **out, pid_t pid)
 	return 0;
 }
 
-static int get(struct fetch *f, uint16_t port, bool v6)
+static int status_error(long status)
+{
+	if (status == 200)
+		return 0;
+	if (status == 401 || status == 403)
+		return -EACCES;
+	if (status == 404)
+		return -ENOENT;
+	return status >= 300 && status < 400 ? -EAGAIN : -EPROTO;
+}
+
+static int get(struct fetch *f, uint16_t port, const char *path, bool v6)
 {
 	CURLcode code;
-	char url[64];
+	char url[160];
 	long status = 0;
 
-	snprintf(url, sizeof(url), "http://%s:%u/metrics",
-		 v6 ? "[::1]" : "127.0.0.1", port);
+	snprintf(url, sizeof(url), "http://%s:%u%s", v6 ? "[::1]" : "127.0.0.1",
+		 port, path);
 	f->bytes = 0;
 	f->too_big = false;
 	curl_easy_setopt(f->curl, CURLOPT_URL, url);
@@ -132,23 +143,42 @@ static int get(struct fetch *f, uint16_t port, bool v6)
 		return -EPROTO;
 	}
 	curl_easy_getinfo(f->curl, CURLINFO_RESPONSE_CODE, &status);
-	return status == 200 ? 0 : -EPROTO;
+	return status_error(status);
 }
 
-int fetch_metrics(struct fetch *f, uint16_t port, const char **body,
-		  size_t *bytes)
+/* -EAGAIN: it is elsewhere. */
+static int get_either(struct fetch *f, uint16_t port, const char *path,
+		      const char **body, size_t *bytes)
 {
-	int err = get(f, port, f->v6);
+	int err = get(f, port, path, f->v6);
 
 	if (err == -ECONNREFUSED) {
 		f->v6 = !f->v6;
-		err = get(f, port, f->v6);
+		err = get(f, port, path, f->v6);
 	}
 	if (err)
 		return err;
 	*body = f->body ? f->body : "";
 	*bytes = f->bytes;
 	return 0;
+}
+
+int fetch_get(struct fetch *f, uint16_t port, const char *path,
+	      const char **body, size_t *bytes)
+{
+	int err = get_either(f, port, path, body, bytes);
+
+	return err == -EAGAIN ? -EPROTO : err;
+}
+
+int fetch_metrics(struct fetch *f, uint16_t port, const char **body,
+		  size_t *bytes)
+{
+	int err = get_either(f, port, "/metrics", body, bytes);
+
+	if (err == -EAGAIN)
+		err = fetch_get(f, port, "/metrics/", body, bytes);
+	return err;
 }
 
 void fetch_close(struct fetch *f)

@@ -1,7 +1,8 @@
 /*
- * fetch.h - one HTTP GET of the engine's /metrics, bounded in time and size
+ * fetch.h - HTTP GETs of what an engine tells, bounded in time and size
  *
- * Blocking; for a worker's thread only.
+ * Only ever a GET, only ever from the server's own loopback, no redirects
+ * followed, no key sent.  Blocking; for a worker's thread only.
  */
 #ifndef MOETOP_CORE_FETCH_H
 #define MOETOP_CORE_FETCH_H
@@ -23,10 +24,15 @@ struct fetch;
 int fetch_open(struct fetch **out, pid_t pid);
 
 /*
- * GET http://127.0.0.1:PORT/metrics, else the same at [::1].  0 and the body,
- * borrowed until the next call; -EFBIG, -ETIMEDOUT, -ECONNREFUSED, -EPROTO
- * (not 200).
+ * GET http://127.0.0.1:PORT/PATH, else the same at [::1].  0 and the body,
+ * borrowed until the next call; -EFBIG, -ETIMEDOUT, -ECONNREFUSED, -EACCES (401
+ * or 403: it wants a key), -ENOENT (404), -EPROTO (any other status, or no
+ * HTTP).
  */
+int fetch_get(struct fetch *f, uint16_t port, const char *path,
+	      const char **body, size_t *bytes);
+
+/* /metrics, or /metrics/ where the server sends us there. */
 int fetch_metrics(struct fetch *f, uint16_t port, const char **body,
 		  size_t *bytes);
 
