@@ -20,11 +20,13 @@
 struct recorder {
 	int fd;
 	off_t end; /* behind the last whole snapshot */
+	struct recording_kept kept;
 };
 
 struct player {
 	FILE *file;
 	uint8_t *buf; /* RECORDING_MESSAGE_MAX bytes */
+	struct recording_kept kept;
 };
 
 /* ---- writing ------------------------------------------------------------ */
@@ -79,7 +81,7 @@ static int start_file(int fd)
 int recorder_open(struct recorder **out, const char *path, char *why,
 		  size_t why_bytes)
 {
-	struct recorder *r = malloc(sizeof(*r));
+	struct recorder *r = calloc(1, sizeof(*r));
 	int fd = -1, err = r ? 0 : -ENOMEM;
 
 	if (!err) {
@@ -121,7 +123,7 @@ int recorder_write(struct recorder *r, const struct snapshot *s)
 {
 	uint8_t *message, head[VARINT_BYTES_MAX];
 	size_t bytes, n;
-	int err = recording_pack(s, &message, &bytes);
+	int err = recording_pack(&r->kept, s, &message, &bytes);
 
 	if (err)
 		return err;
@@ -129,10 +131,12 @@ int recorder_write(struct recorder *r, const struct snapshot *s)
 	err = write_all(r->fd, head, n);
 	if (!err)
 		err = write_all(r->fd, message, bytes);
-	if (!err)
+	if (!err) {
 		r->end += (off_t)(n + bytes);
-	else if (ftruncate(r->fd, r->end) == 0)
+		recording_keep(&r->kept, s);
+	} else if (ftruncate(r->fd, r->end) == 0) {
 		lseek(r->fd, r->end, SEEK_SET);
+	}
 	free(message);
 	return err;
 }
@@ -222,8 +226,11 @@ int player_next(struct player *p, struct snapshot *s)
 		return err;
 	if (fread(p->buf, 1, bytes, p->file) != bytes)
 		return ferror(p->file) ? -EIO : -EBADMSG;
-	err = recording_unpack(p->buf, bytes, s);
-	return err ? err : 1;
+	err = recording_unpack(&p->kept, p->buf, bytes, s);
+	if (err)
+		return err;
+	recording_keep(&p->kept, s);
+	return 1;
 }
 
 void player_close(struct player *p)

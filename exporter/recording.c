@@ -1,57 +1,14 @@
 #include "exporter/recording.h"
 
+#include "exporter/recording_arena.h"
 #include "exporter/recording_fields.h"
+#include "exporter/recording_large.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define PACK_BYTES (1u << 20)
-
-/* Messages live until they are written; running out is noticed at the end. */
-struct arena {
-	char *data;
-	size_t used;
-	bool full;
-};
-
-static void *arena_take(struct arena *a, size_t bytes)
-{
-	size_t n = (bytes + 15) & ~(size_t)15;
-
-	if (n > PACK_BYTES - a->used) {
-		a->full = true;
-		return NULL;
-	}
-	a->used += n;
-	return memset(a->data + a->used - n, 0, n);
-}
-
-static void *message_new(struct arena *a, const ProtobufCMessageDescriptor *d)
-{
-	void *m = arena_take(a, d->sizeof_message);
-
-	if (m)
-		protobuf_c_message_init(d, m);
-	return m;
-}
-
-/* NULL, which is not written, for what is unknown. */
-static Moetop__Value *value_pack(struct arena *a, struct value x)
-{
-	Moetop__Value *m;
-
-	if (x.state == VALUE_NO_DATA && x.source == SOURCE_MEASURED)
-		return NULL;
-	m = message_new(a, &moetop__value__descriptor);
-	if (m) {
-		m->v = x.v;
-		m->state = (Moetop__State)x.state;
-		m->source = (Moetop__Source)x.source;
-	}
-	return m;
-}
 
 static void fields_pack(struct arena *a, const struct shape *shape,
 			const char *from, char *message);
@@ -68,7 +25,7 @@ static void rows_pack(struct arena *a, const struct field *f, const char *from,
 		n = f->max;
 	rows = arena_take(a, n * sizeof(*rows));
 	for (unsigned i = 0; rows && i < n; i++) {
-		rows[i] = message_new(a, f->row->message);
+		rows[i] = arena_message(a, f->row->message);
 		if (!rows[i])
 			return;
 		fields_pack(a, f->row, from + f->at + i * f->row->bytes,
@@ -83,7 +40,9 @@ static void field_pack(struct arena *a, const struct field *f, const char *from,
 {
 	const char *at = from + f->at;
 	char *to = message + f->message_at;
+	Moetop__Value *maybe;
 	uint16_t u16;
+	double v;
 	bool b;
 
 	switch (f->type) {
@@ -99,6 +58,11 @@ static void field_pack(struct arena *a, const struct field *f, const char *from,
 		memcpy(to, &m, sizeof(m));
 		break;
 	}
+	case MAYBE:
+		memcpy(&v, at, sizeof(v));
+		maybe = value_pack(a, value_make(v, SOURCE_MEASURED));
+		memcpy(to, &maybe, sizeof(maybe));
+		break;
 	case BOOL:
 		memcpy(&b, at, sizeof(b));
 		*(protobuf_c_boolean *)(void *)to = b;
@@ -129,7 +93,7 @@ static void fields_pack(struct arena *a, const struct shape *shape,
 static void *shape_pack(struct arena *a, const struct shape *shape,
 			const void *from)
 {
-	void *m = message_new(a, shape->message);
+	void *m = arena_message(a, shape->message);
 
 	if (m)
 		fields_pack(a, shape, from, m);
@@ -147,7 +111,8 @@ static void metrics_pack(struct arena *a, const struct snapshot *s,
 {
 	m->metrics = arena_take(a, METRICS * sizeof(*m->metrics));
 	for (unsigned i = 0; m->metrics && i < METRICS; i++) {
-		Moetop__Metric *x = message_new(a, &moetop__metric__descriptor);
+		Moetop__Metric *x =
+			arena_message(a, &moetop__metric__descriptor);
 
 		if (!x)
 			return;
@@ -166,7 +131,7 @@ static void histograms_pack(struct arena *a, const struct snapshot *s,
 	for (unsigned i = 0; m->histograms && i < HISTOGRAMS; i++) {
 		const struct snapshot_hist *h = &s->hists[i];
 		Moetop__Histogram *x =
-			message_new(a, &moetop__histogram__descriptor);
+			arena_message(a, &moetop__histogram__descriptor);
 
 		if (!x)
 			return;
@@ -176,6 +141,7 @@ static void histograms_pack(struct arena *a, const struct snapshot *s,
 		x->p50 = value_pack(a, h->p50);
 		x->p90 = value_pack(a, h->p90);
 		x->p99 = value_pack(a, h->p99);
+		buckets_pack(a, h, x);
 		m->histograms[m->n_histograms++] = x;
 	}
 }
@@ -193,7 +159,8 @@ static void rest_pack(struct arena *a, const struct snapshot *s,
 	m->group_share = arena_take(a, GROUP_SHARES * sizeof(void *));
 	m->verdict = arena_take(a, VERDICTS * sizeof(char *));
 	for (unsigned i = 0; m->group_share && i < GROUP_SHARES; i++) {
-		m->group_share[i] = message_new(a, &moetop__value__descriptor);
+		m->group_share[i] =
+			arena_message(a, &moetop__value__descriptor);
 		if (!m->group_share[i])
 			return;
 		m->group_share[i]->v = s->group_share[i].v;
@@ -217,9 +184,51 @@ static void rest_pack(struct arena *a, const struct snapshot *s,
 	}
 }
 
-int recording_pack(const struct snapshot *s, uint8_t **out, size_t *bytes)
+/* Every DOUBLE of it is finite: what else could not be played. */
+static bool shape_finite(const struct shape *shape, const char *from)
 {
-	struct arena a = { .data = malloc(PACK_BYTES) };
+	for (unsigned i = 0; i < shape->n; i++) {
+		const struct field *f = &shape->fields[i];
+		unsigned n = 0;
+		double v = 0;
+
+		if (f->type == DOUBLE)
+			memcpy(&v, from + f->at, sizeof(v));
+		if (!isfinite(v))
+			return false;
+		if (f->type == LIST)
+			memcpy(&n, from + f->n_at, sizeof(n));
+		for (unsigned k = 0; k < n && k < f->max; k++)
+			if (!shape_finite(f->row,
+					  from + f->at + k * f->row->bytes))
+				return false;
+	}
+	return true;
+}
+
+/* What is there only at times. */
+static void parts_pack(struct arena *a, const struct snapshot *s,
+		       Moetop__Snapshot *m)
+{
+	const struct whatif *w = &s->what_if_base;
+
+	if ((w->valid || w->known) &&
+	    shape_finite(&whatif_shape, (const char *)w))
+		m->what_if_base = shape_pack(a, &whatif_shape, w);
+	if (s->bytes.method[0] &&
+	    shape_finite(&bytes_shape, (const char *)&s->bytes))
+		m->bytes = shape_pack(a, &bytes_shape, &s->bytes);
+	if (!s->requests.known && !s->requests.have_queues)
+		return;
+	m->requests = shape_pack(a, &requests_shape, &s->requests);
+	if (m->requests)
+		counts_pack(a, &s->requests, m->requests);
+}
+
+int recording_pack(const struct recording_kept *before,
+		   const struct snapshot *s, uint8_t **out, size_t *bytes)
+{
+	struct arena a = { .data = malloc(ARENA_BYTES) };
 	Moetop__Snapshot *m;
 	uint8_t *packed = NULL;
 
@@ -230,6 +239,8 @@ int recording_pack(const struct snapshot *s, uint8_t **out, size_t *bytes)
 		metrics_pack(&a, s, m);
 		histograms_pack(&a, s, m);
 		rest_pack(&a, s, m);
+		parts_pack(&a, s, m);
+		large_pack(&a, before, s, m);
 	}
 	if (!a.full)
 		packed = malloc(moetop__snapshot__get_packed_size(m));

@@ -2,31 +2,6 @@
 
 #include "wire/kernel_class.h"
 
-#define FIELD(kind, s, m, name)                                    \
-	{                                                          \
-		.type = kind, .at = offsetof(s, name),             \
-		.bytes = sizeof(((s *)0)->name),                   \
-		.message_at = offsetof(m, name), .max = UINT32_MAX \
-	}
-#define LIMITED(s, m, name, limit)                            \
-	{                                                     \
-		.type = U32, .at = offsetof(s, name),         \
-		.bytes = sizeof(((s *)0)->name),              \
-		.message_at = offsetof(m, name), .max = limit \
-	}
-#define ROWS(s, m, name, n_name, message_name, limit, shape)                \
-	{                                                                   \
-		.type = LIST, .at = offsetof(s, name),                      \
-		.message_at = offsetof(m, message_name), .max = limit,      \
-		.n_at = offsetof(s, n_name),                                \
-		.message_n_at = offsetof(m, n_##message_name), .row = shape \
-	}
-#define SHAPE(descriptor, table, s)                                 \
-	{                                                           \
-		&moetop__##descriptor##__descriptor, table,         \
-			sizeof(table) / sizeof(table[0]), sizeof(s) \
-	}
-
 #define L(kind, name) FIELD(kind, struct snapshot_layer, Moetop__Layer, name)
 static const struct field layer_fields[] = {
 	L(VALUE, seconds_per_step),
@@ -36,6 +11,7 @@ static const struct field layer_fields[] = {
 	L(VALUE, active_experts),
 	L(VALUE, single_row_experts),
 	L(VALUE, dram_bytes_per_step),
+	L(VALUE, expert_bytes_per_step),
 	L(VALUE, fragmentation),
 	L(VALUE, share),
 	L(TEXT, backend),
@@ -155,6 +131,41 @@ static const struct field health_fields[] = {
 const struct shape health_shape =
 	SHAPE(health, health_fields, struct snapshot_health);
 
+#define O(name) FIELD(TEXT, struct snapshot_option, Moetop__Option, name)
+static const struct field option_fields[] = { O(name), O(value) };
+static const struct shape option_shape =
+	SHAPE(option, option_fields, struct snapshot_option);
+
+#define K(kind, name) FIELD(kind, struct snapshot_check, Moetop__Check, name)
+static const struct field check_fields[] = {
+	K(TEXT, name),
+	LIMITED(struct snapshot_check, Moetop__Check, state, CHECK_DIFFERS),
+	K(MAYBE, ours),
+	K(MAYBE, theirs),
+	K(DOUBLE, tolerance_ratio),
+	K(TEXT, why),
+};
+static const struct shape check_shape =
+	SHAPE(check, check_fields, struct snapshot_check);
+
+#define Q(kind, name) \
+	FIELD(kind, struct snapshot_requests, Moetop__Requests, name)
+static const struct field requests_fields[] = {
+	Q(BOOL, known),       Q(BOOL, have_queues),     Q(U64, unread_bytes),
+	Q(U64, not_accepted), Q(MAYBE, oldest_seconds),
+};
+const struct shape requests_shape =
+	SHAPE(requests, requests_fields, struct snapshot_requests);
+
+#define B(kind, name) FIELD(kind, struct snapshot_bytes, Moetop__Bytes, name)
+static const struct field bytes_fields[] = {
+	B(TEXT, method),     B(VALUE, residual_ratio),
+	B(VALUE, condition), B(VALUE, layer_error_ratio),
+	B(DOUBLE, samples),  B(DOUBLE, offset_ns),
+};
+const struct shape bytes_shape =
+	SHAPE(bytes, bytes_fields, struct snapshot_bytes);
+
 #define G(kind, name) FIELD(kind, struct snapshot_target, Moetop__Target, name)
 static const struct field target_fields[] = {
 	G(I32, pid),
@@ -172,8 +183,11 @@ static const struct field target_fields[] = {
 	G(U32, tp),
 	G(U32, ep),
 	G(TEXT, host),
+	G(TEXT, container),
 	ROWS(struct snapshot_target, Moetop__Target, ranks, n_ranks, ranks,
 	     SNAPSHOT_RANKS_MAX, &rank_shape),
+	ROWS(struct snapshot_target, Moetop__Target, options, n_options,
+	     options, SNAPSHOT_OPTIONS_MAX, &option_shape),
 };
 const struct shape target_shape =
 	SHAPE(target, target_fields, struct snapshot_target);
@@ -200,6 +214,8 @@ static const struct field snapshot_fields[] = {
 	     SNAPSHOT_DRAFT_MAX, &layer_shape),
 	ROWS(struct snapshot, Moetop__Snapshot, steps, n_steps, steps,
 	     SNAPSHOT_PHASES, &step_shape),
+	ROWS(struct snapshot, Moetop__Snapshot, checks, n_checks, checks,
+	     SNAPSHOT_CHECKS_MAX, &check_shape),
 };
 const struct shape snapshot_shape =
 	SHAPE(snapshot, snapshot_fields, struct snapshot);

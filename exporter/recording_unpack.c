@@ -1,6 +1,7 @@
 #include "exporter/recording.h"
 
 #include "exporter/recording_fields.h"
+#include "exporter/recording_large.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -21,6 +22,16 @@ static int value_unpack(struct value *x, const Moetop__Value *m)
 	x->state = (enum value_state)m->state;
 	x->source = (enum value_source)m->source;
 	return 0;
+}
+
+/* NAN where there is none. */
+static int maybe_unpack(double *out, const Moetop__Value *m)
+{
+	struct value x = { 0 };
+	int err = value_unpack(&x, m);
+
+	*out = value_known(x) ? x.v : NAN;
+	return err;
 }
 
 static void text_unpack(char *out, size_t room, const char *s)
@@ -71,6 +82,9 @@ static int field_unpack(const struct field *f, char *to, const char *message)
 	case VALUE:
 		memcpy(&pointer, from, sizeof(pointer));
 		return value_unpack((struct value *)(void *)at, pointer);
+	case MAYBE:
+		memcpy(&pointer, from, sizeof(pointer));
+		return maybe_unpack((double *)(void *)at, pointer);
 	case BOOL:
 		b = *(const protobuf_c_boolean *)(const void *)from;
 		memcpy(at, &b, sizeof(b));
@@ -143,6 +157,7 @@ static int histograms_unpack(struct snapshot *s, const Moetop__Snapshot *m)
 			err = err ? err : value_unpack(&h->p50, x->p50);
 			err = err ? err : value_unpack(&h->p90, x->p90);
 			err = err ? err : value_unpack(&h->p99, x->p99);
+			err = err ? err : buckets_unpack(x, h);
 		}
 	}
 	return err;
@@ -184,6 +199,24 @@ static int rest_unpack(struct snapshot *s, const Moetop__Snapshot *m)
 	return err;
 }
 
+/* A part that need not be there. */
+static int part_unpack(const struct shape *shape, void *to, const void *m)
+{
+	return m ? fields_unpack(shape, to, m) : 0;
+}
+
+static int parts_unpack(struct snapshot *s, const Moetop__Snapshot *m)
+{
+	int err = part_unpack(&whatif_shape, &s->what_if_base, m->what_if_base);
+
+	err = err ? err : part_unpack(&bytes_shape, &s->bytes, m->bytes);
+	err = err ? err
+		  : part_unpack(&requests_shape, &s->requests, m->requests);
+	if (!err && m->requests)
+		err = counts_unpack(m->requests, &s->requests);
+	return err;
+}
+
 /* A small file can ask for a lot of memory: two bytes make a message. */
 struct budget {
 	size_t left;
@@ -205,7 +238,8 @@ static void budget_free(void *cls, void *p)
 	free(p);
 }
 
-int recording_unpack(const uint8_t *data, size_t bytes, struct snapshot *s)
+int recording_unpack(const struct recording_kept *before, const uint8_t *data,
+		     size_t bytes, struct snapshot *s)
 {
 	struct budget b = { UNPACK_BYTES_MAX };
 	ProtobufCAllocator allocator = { budget_alloc, budget_free, &b };
@@ -223,6 +257,8 @@ int recording_unpack(const uint8_t *data, size_t bytes, struct snapshot *s)
 	err = err ? err : metrics_unpack(new, m);
 	err = err ? err : histograms_unpack(new, m);
 	err = err ? err : rest_unpack(new, m);
+	err = err ? err : parts_unpack(new, m);
+	err = err ? err : large_unpack(before, m, new);
 	if (!err)
 		*s = *new;
 	if (m)

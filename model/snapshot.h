@@ -298,7 +298,6 @@ enum request_count {
 	REQUEST_COUNTS
 };
 
-/* Not recorded: live only. */
 struct snapshot_requests {
 	bool known; /* counted; an estimate has no more than the metrics */
 	uint64_t counts[SNAPSHOT_ENDPOINTS][REQUEST_COUNTS];
@@ -340,7 +339,7 @@ struct snapshot {
 	struct snapshot_check checks[SNAPSHOT_CHECKS_MAX];
 	unsigned n_what_if;
 	struct snapshot_what_if what_if[SNAPSHOT_WHAT_IF_MAX];
-	/* for whatif_at with any change; not recorded: valid only live */
+	/* for whatif_at with any change */
 	struct whatif what_if_base;
 	struct snapshot_health health;
 	struct snapshot_requests requests;

@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	static struct snapshot s;
 	struct text t = { 0 };
 
-	if (bytes && recording_unpack(data, bytes, &s) == 0) {
+	if (bytes && recording_unpack(NULL, data, bytes, &s) == 0) {
 		format_json.write(&t, &s);
 		format_prometheus.write(&t, &s);
 		if (t.error || strlen(t.data) != t.bytes)

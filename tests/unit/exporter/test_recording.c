@@ -182,14 +182,14 @@ static void flipped_bytes_do_no_harm(void **state)
 
 	(void)state;
 	snapshot_full(&s);
-	assert_int_equal(recording_pack(&s, &data, &n), 0);
+	assert_int_equal(recording_pack(NULL, &s, &data, &n), 0);
 	for (size_t i = 0; i < n; i += 3) {
 		uint8_t was = data[i];
 		struct text t = { 0 };
 		int err;
 
 		data[i] ^= (uint8_t)(1u << i % 8);
-		err = recording_unpack(data, n, &got);
+		err = recording_unpack(NULL, data, n, &got);
 		data[i] = was;
 		assert_true(err == 0 || err == -EBADMSG);
 		if (!err) {
@@ -209,7 +209,8 @@ static int unpack_with(void (*spoil)(Moetop__Snapshot *m))
 
 	spoil(&m);
 	assert_true(moetop__snapshot__get_packed_size(&m) < sizeof(buf));
-	return recording_unpack(buf, moetop__snapshot__pack(&m, buf), &got);
+	return recording_unpack(NULL, buf, moetop__snapshot__pack(&m, buf),
+				&got);
 }
 
 static Moetop__Metric metric = MOETOP__METRIC__INIT;
@@ -297,9 +298,10 @@ static void long_names_are_cut(void **state)
 	(void)state;
 	long_model(&m);
 	m.target->port = 1;
-	assert_int_equal(
-		recording_unpack(buf, moetop__snapshot__pack(&m, buf), &got),
-		0);
+	assert_int_equal(recording_unpack(NULL, buf,
+					  moetop__snapshot__pack(&m, buf),
+					  &got),
+			 0);
 	assert_int_equal(strlen(got.target.model),
 			 sizeof(got.target.model) - 1);
 }
@@ -314,8 +316,9 @@ static void a_small_file_cannot_ask_for_much_memory(void **state)
 		data[i] = 11 << 3 | 2; /* layers, length-delimited */
 		data[i + 1] = 0;
 	}
-	assert_int_equal(recording_unpack(data, RECORDING_MESSAGE_MAX, &got),
-			 -EBADMSG);
+	assert_int_equal(
+		recording_unpack(NULL, data, RECORDING_MESSAGE_MAX, &got),
+		-EBADMSG);
 	free(data);
 }
 
