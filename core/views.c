@@ -1,4 +1,6 @@
 #include "core/views.h"
+#include "core/clock.h"
+#include "core/notify.h"
 #include "core/say.h"
 #include "exporter/exporter.h"
 #include "tui/tui.h"
@@ -17,6 +19,8 @@ struct views {
 	struct http *http;
 	bool json;
 	struct text text; /* of the last JSON line */
+	struct notify notify;
+	bool told; /* the service manager, that we are up */
 };
 
 bool views_want_screen(const struct settings *s)
@@ -33,27 +37,29 @@ static void on_keys(void *arg)
 		v->config.wish(v->config.arg, wish & ~(unsigned)TUI_REDRAW);
 }
 
-static void on_http(void *arg)
+/* On a thread of http's own; a screen would be spoilt. */
+static void report(void *arg, const char *line)
 {
-	struct views *v = arg;
+	const struct views *v = arg;
 
-	http_run(v->http);
+	if (!v->config.screen)
+		say(STATUS_OK, "%s", line);
 }
 
 static int open_http(struct views *v, char *why, size_t why_bytes)
 {
 	const struct settings *s = v->config.settings;
-	int err;
+	const struct http_config config = {
+		.listen = s->listen,
+		.web_config = s->web_config,
+		.all = s->all,
+		.experts = s->expert_metrics,
+		.series_max = (unsigned)s->max_series,
+		.report = report,
+		.arg = v,
+	};
 
-	if (!s->listen)
-		return 0;
-	err = http_open(&v->http, s->listen, why, why_bytes);
-	if (err)
-		return err;
-	err = loop_watch(v->config.loop, http_fd(v->http), on_http, v);
-	if (err)
-		snprintf(why, why_bytes, "--listen: %s", strerror(-err));
-	return err;
+	return s->listen ? http_open(&v->http, &config, why, why_bytes) : 0;
 }
 
 static int open_screen(struct views *v, char *why, size_t why_bytes)
@@ -95,6 +101,7 @@ int views_open(struct views **out, const struct views_config *config, char *why,
 		return -ENOMEM;
 	v->config = *config;
 	v->json = config->settings->json;
+	notify_init(&v->notify);
 	err = open_http(v, why, why_bytes);
 	if (!err)
 		err = open_screen(v, why, why_bytes);
@@ -126,12 +133,24 @@ int views_publish(struct views *v, const struct snapshot *s)
 	if (v->tui)
 		tui_show(v->tui, s);
 	if (v->http)
-		http_publish(v->http, s);
+		http_publish(v->http, &s, 1);
 	if (v->json)
 		err = print_json(v, s);
 	if (v->config.recorder)
 		recorded = recorder_write(v->config.recorder, s);
 	return err ? err : recorded;
+}
+
+int views_publish_all(struct views *v, const struct snapshot *const *list,
+		      unsigned n)
+{
+	int err = 0;
+
+	if (v->http)
+		http_publish(v->http, list, n);
+	for (unsigned i = 0; v->json && i < n && !err; i++)
+		err = print_json(v, list[i]);
+	return err;
 }
 
 int views_failed(int err)
@@ -151,8 +170,10 @@ void views_resized(struct views *v)
 
 void views_tick(struct views *v)
 {
-	if (v->http)
-		http_run(v->http);
+	if (!v->told)
+		notify_ready(&v->notify);
+	v->told = true;
+	notify_alive(&v->notify, clock_now_ns());
 }
 
 void views_close(struct views *v)
@@ -163,10 +184,8 @@ void views_close(struct views *v)
 		loop_unwatch(v->config.loop, tui_fd(v->tui));
 		tui_close(v->tui);
 	}
-	if (v->http) {
-		loop_unwatch(v->config.loop, http_fd(v->http));
-		http_close(v->http);
-	}
+	http_close(v->http);
+	notify_fini(&v->notify);
 	text_free(&v->text);
 	free(v);
 }

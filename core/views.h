@@ -1,8 +1,8 @@
 /*
  * views.h - where snapshots go: the screen, HTTP, JSON lines, a recording
  *
- * Any of them together, as the settings say.  The screen and HTTP are woken by
- * the loop.
+ * Any of them together, as the settings say.  The screen is woken by the loop,
+ * HTTP serves from threads of its own.
  */
 #ifndef MOETOP_CORE_VIEWS_H
 #define MOETOP_CORE_VIEWS_H
@@ -36,13 +36,17 @@ int views_open(struct views **out, const struct views_config *config, char *why,
  * same. */
 int views_publish(struct views *v, const struct snapshot *s);
 
+/* The snapshots of all servers: served, and a line of JSON for each. */
+int views_publish_all(struct views *v, const struct snapshot *const *list,
+		      unsigned n);
+
 /* The status to end with after that error, which is said unless it is -EPIPE:
  * a reader that has had enough is no failure. */
 int views_failed(int err);
 
 /* SIGWINCH arrived. */
 void views_resized(struct views *v);
-/* Give HTTP its time-outs; ten times a second. */
+/* Tell the service manager that we live; ten times a second. */
 void views_tick(struct views *v);
 
 void views_close(struct views *v); /* NULL is legal */

@@ -1,12 +1,13 @@
 /*
  * exporter.h - a snapshot as text, and over HTTP
  *
- * The formats are functions from a snapshot to bytes.  The HTTP end holds one
- * rendered snapshot, so a scrape is consistent and costs a copy.
+ * The formats are functions from a snapshot to bytes.  The HTTP end answers
+ * from one set of snapshots at a time, so a scrape is consistent.
  */
 #ifndef MOETOP_EXPORTER_EXPORTER_H
 #define MOETOP_EXPORTER_EXPORTER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -30,29 +31,45 @@ struct format {                   /* one const instance per format */
 	/* Appends; out->error tells whether it fitted. */
 	void (*write)(struct text *out, const struct snapshot *s);
 };
-extern const struct format format_json;       /* one line with its '\n' */
-extern const struct format format_prometheus; /* text format 0.0.4 */
+extern const struct format format_json;        /* one line with its '\n' */
+extern const struct format format_prometheus;  /* text format 0.0.4 */
+extern const struct format format_openmetrics; /* 1.0 */
+extern const struct format format_protobuf;    /* delimited */
 
 /* ---- HTTP -------------------------------------------------------------- */
 
 struct http;
 
+struct http_config {
+	/* "PORT", "ADDR:PORT" or "[ADDR6]:PORT", default address 127.0.0.1; a
+	 * socket that systemd hands over comes before it */
+	const char *listen;
+	const char *web_config; /* --web.config.file; NULL: open to all */
+	bool all;               /* several servers: /snapshot.json is a list */
+	bool experts;           /* rows of every expert in /metrics */
+	unsigned series_max;    /* of one server; 0: 5000 */
+	/* One line about a configuration that has changed, from a thread of
+	 * http's own; NULL legal. */
+	void (*report)(void *arg, const char *line);
+	void *arg;
+};
+
+/* Is that an address?  0, or -EINVAL with one line in why. */
+int http_check_listen(const char *listen, char *why, size_t why_bytes);
+
 /*
- * Serve /metrics, /snapshot.json, /healthz and / on "PORT", "ADDR:PORT" or
- * "[ADDR6]:PORT"; the default address is 127.0.0.1.  Runs no thread: the
- * caller polls http_fd and calls http_run.  -EINVAL bad address, -EADDRINUSE,
- * -EACCES, -errno; why gets one line.
+ * Serve /metrics, /snapshot.json, /healthz, /readyz and / from threads of its
+ * own.  -EINVAL bad address or configuration, -EADDRINUSE, -EACCES, -errno; why
+ * gets one line.
  */
-int http_open(struct http **out, const char *listen, char *why,
+int http_open(struct http **out, const struct http_config *config, char *why,
 	      size_t why_bytes);
-int http_fd(const struct http *h);
-void http_run(struct http *h);
-/* Milliseconds until http_run wants to be called anyway, -1: no limit. */
-int http_timeout_ms(const struct http *h);
 /* The port in use (a listen of port 0 picks one). */
 uint16_t http_port(const struct http *h);
-/* From now on serve this one; renders at once, keeps no reference. */
-void http_publish(struct http *h, const struct snapshot *s);
+/* From now on serve these; keeps no reference, waits for nobody.  One thread
+ * at a time. */
+void http_publish(struct http *h, const struct snapshot *const *list,
+		  unsigned n);
 void http_close(struct http *h); /* NULL legal */
 
 /* ---- recordings (wire/snapshot.proto) ---------------------------------- */

@@ -89,6 +89,10 @@ void json_put_target(struct text *t, const struct snapshot *s)
 	jput_end(t, ']');
 	jput_known(t, "port", g->port);
 	jput_string(t, "compute_type", s->compute_type);
+	jput_string(t, "server", g->server);
+	jput_string(t, "pod", g->pod);
+	jput_string(t, "namespace", g->pod_namespace);
+	jput_string(t, "container", g->container);
 	jput_end(t, '}');
 }
 

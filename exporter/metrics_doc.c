@@ -1,4 +1,5 @@
 #include "exporter/metrics_doc.h"
+#include "exporter/exposition.h"
 
 #include <string.h>
 
@@ -65,12 +66,14 @@ static const char histograms[] =
 	"\n"
 	"## Histograms\n"
 	"\n"
-	"In JSON `count`, `sum` and the quantiles `p50`, `p90`, `p99`; "
-	"in Prometheus a summary with the label `quantile`\n"
-	"(`0.5`, `0.9`, `0.99`) and no `_sum` or `_count`: they would "
-	"be of a sliding window, not since a start. As `step_seconds`\n"
-	"is also a metric, its summary is named "
-	"`moetop_step_duration_seconds`.\n"
+	"In JSON `count`, `sum` and the quantiles `p50`, `p90`, `p99` of "
+	"the last minute (requests) or of the newest window (steps,\n"
+	"rows). Prometheus has histograms of all since the attach, which "
+	"only grow; as `step_seconds` is also a metric, its\n"
+	"histogram is `moetop_step_duration_seconds`. Text has buckets at "
+	"fixed bounds; protobuf has native (exponential) buckets\n"
+	"of schema 5 beside them. Steps and rows are those of the windows "
+	"of kernel records, a sample of all steps.\n"
 	"\n";
 
 static const char json[] =
@@ -115,6 +118,12 @@ static const struct row json_rows[] = {
 	    "system `call` it was in, ptrace `stops`, `pause_us` that the "
 	    "thread stood still, `load_ms` until the agent ran" } },
 	{ { "`target.port`", "integer", "HTTP port of the server" } },
+	{ { "`target.server`", "string",
+	    "what it is called for long: the engine (in a pod, the pod) and "
+	    "the port" } },
+	{ { "`target.pod`", "string",
+	    "name of its Kubernetes pod; beside it `namespace` and "
+	    "`container`, the id of its control group" } },
 	{ { "`target.compute_type`", "string",
 	    "arithmetic whose dense peak `mfu_ratio` is a share of: `BF16`, "
 	    "`FP8`, `FP4`; that of the expert GEMMs on this GPU" } },
@@ -291,76 +300,28 @@ static const char prometheus[] =
 	"\n"
 	"| path | what |\n"
 	"|---|---|\n"
-	"| `/metrics` | text format 0.0.4 |\n"
-	"| `/snapshot.json` | the JSON object above |\n"
+	"| `/metrics` | text format 0.0.4, OpenMetrics 1.0 or protobuf, as "
+	"`Accept` asks; gzip as `Accept-Encoding` does |\n"
+	"| `/snapshot.json` | the JSON object above; with `--all` an object "
+	"with the list `servers` of them |\n"
 	"| `/healthz` | `ok` while moetop runs |\n"
+	"| `/readyz` | 200 when the values are younger than three intervals, "
+	"else 503 |\n"
 	"\n"
-	"Metrics are named `moetop_` and their id, with the label "
-	"`source`. Beside them:\n"
+	"`docs/EXPORTER.md` tells more. All series of a server have the "
+	"labels `server` (a name that stays: `vllm:8000`), `engine`,\n"
+	"`model`, `gpu`, and in Kubernetes `pod` and `namespace`; one that is "
+	"not known is left out. Metrics are named `moetop_` and\n"
+	"their id, with the label `source` beside. Beside them, in the "
+	"order of a scrape:\n"
 	"\n";
-
-/* name, type, labels, meaning */
-static const struct row family_rows[] = {
-	{ { "`moetop_regime`", "gauge", "`regime`",
-	    "1 for the regime that the server is in, 0 for the others; absent "
-	    "while unknown" } },
-	{ { "`moetop_regime_side`", "gauge", "`side`",
-	    "the same for `near` and `far`, in the valley only" } },
-	{ { "`moetop_regime_flag`", "gauge", "`flag`",
-	    "1 for each of `overhead`, `imbalance`, `skew` that holds" } },
-	{ { "`moetop_step_duration_seconds`", "summary", "`source`, `quantile`",
-	    "the histogram `step_seconds`" } },
-	{ { "`moetop_layer_seconds_per_step`", "gauge", "`layer`, `source`",
-	    "as `layers[].seconds_per_step`" } },
-	{ { "`moetop_layer_before_seconds_per_step`", "gauge",
-	    "`layer`, `source`", "as `layers[].before_seconds_per_step`" } },
-	{ { "`moetop_layer_expert_seconds_per_step`", "gauge",
-	    "`layer`, `source`", "time of the expert GEMMs" } },
-	{ { "`moetop_layer_rows`", "gauge", "`layer`, `source`",
-	    "R of the layer" } },
-	{ { "`moetop_layer_active_experts`", "gauge", "`layer`, `source`",
-	    "U of the layer" } },
-	{ { "`moetop_layer_single_row_experts`", "gauge", "`layer`, `source`",
-	    "F1 of the layer" } },
-	{ { "`moetop_layer_dram_bytes_per_step`", "gauge", "`layer`, `source`",
-	    "DRAM bytes attributed to the layer" } },
-	{ { "`moetop_layer_fragmentation_ratio`", "gauge", "`layer`, `source`",
-	    "sum U / sum R of the layer" } },
-	{ { "`moetop_kernel_calls_per_step`", "gauge", "`class`, `source`",
-	    "launches of a class of kernels in a decode step" } },
-	{ { "`moetop_kernel_seconds_per_step`", "gauge", "`class`, `source`",
-	    "their time" } },
-	{ { "`moetop_kernel_share_ratio`", "gauge", "`class`, `source`",
-	    "their share of the step" } },
-	{ { "`moetop_target_info`", "gauge",
-	    "`engine`, `engine_version`, `model`, `quant`, `compute_type`, "
-	    "`gpu`, `gpus`, `pid`",
-	    "always 1; a label is empty where unknown" } },
-	{ { "`moetop_target_up`", "gauge", "", "0 when the server is gone" } },
-	{ { "`moetop_agent_info`", "gauge", "`rank`, `state`, `gpu`",
-	    "always 1" } },
-	{ { "`moetop_tier_state`", "gauge", "`tier`, `state`",
-	    "1 for the state of the tier" } },
-	{ { "`moetop_lost_total`", "counter", "`what`",
-	    "what moetop could not take in" } },
-	{ { "`moetop_windows_total`", "counter", "",
-	    "windows of kernel records taken" } },
-	{ { "`moetop_row_cells_total`", "counter", "",
-	    "(decode step, MoE layer) cells read" } },
-	{ { "`moetop_window_age_seconds`", "gauge", "",
-	    "since the end of the newest window" } },
-	{ { "`moetop_stale_metrics`", "gauge", "",
-	    "metrics here whose state is `stale`" } },
-	{ { "`moetop_snapshot_timestamp_seconds`", "gauge", "",
-	    "when the values were computed" } },
-	{ { "`moetop_snapshot_age_seconds`", "gauge", "",
-	    "the same as an age, at the time of the scrape" } },
-	{ { "`moetop_build_info`", "gauge", "`version`", "always 1" } },
-};
 
 static const char end[] =
 	"\n"
-	"A model of 61 layers has some 910 series at most.\n"
+	"A model of 61 layers has some 1000 series, histograms counted by "
+	"bucket; `--expert-metrics` adds layers x experts more. Beyond\n"
+	"`--max-series` (5000 for each server) series are left out, the "
+	"last families of the table first, and counted.\n"
 	"\n"
 	"## Recordings\n"
 	"\n"
@@ -390,17 +351,45 @@ static void put(struct text *t, const char *s)
 	text_write(t, s, strlen(s));
 }
 
+/* A bar would end the cell. */
+static void put_cell(struct text *t, const char *s)
+{
+	for (; *s; s++) {
+		if (*s == '|')
+			text_write(t, "\\", 1);
+		text_write(t, s, 1);
+	}
+}
+
 static void put_row(struct text *t, const struct metric_info *m,
 		    const char *kind)
 {
 	text_printf(t, "| `%s` | %s | %s | %s | ", m->key, m->title,
 		    unit_name(m->unit), kind);
-	/* a bar would end the cell */
-	for (const char *p = m->help; *p; p++) {
-		if (*p == '|')
-			text_write(t, "\\", 1);
-		text_write(t, p, 1);
-	}
+	put_cell(t, m->help);
+	put(t, " |\n");
+}
+
+static bool is_metric(const char *name)
+{
+	for (unsigned i = 0; i < METRICS; i++)
+		if (!strcmp(metric_info[i].key, name))
+			return true;
+	return false;
+}
+
+static void put_family(struct text *t, const struct family_info *f)
+{
+	static const char *const types[] = {
+		[FAMILY_GAUGE] = "gauge",
+		[FAMILY_COUNTER] = "counter",
+		[FAMILY_INFO] = "info",
+		[FAMILY_HISTOGRAM] = "histogram",
+	};
+
+	text_printf(t, "| `moetop_%s` | %s | %s | ", f->name, types[f->type],
+		    f->labels);
+	put_cell(t, f->help);
 	put(t, " |\n");
 }
 
@@ -427,12 +416,14 @@ void metrics_doc_write(struct text *t)
 	put(t, "| id | on the screen | unit | type | meaning |\n"
 	       "|---|---|---|---|---|\n");
 	for (unsigned i = 0; i < HISTOGRAMS; i++)
-		put_row(t, &histogram_info[i], "summary");
+		put_row(t, &histogram_info[i], "histogram");
 	put(t, json);
 	put(t, "| key | type | meaning |\n|---|---|---|\n");
 	put_rows(t, json_rows, sizeof(json_rows) / sizeof(json_rows[0]));
 	put(t, prometheus);
 	put(t, "| name | type | labels | meaning |\n|---|---|---|---|\n");
-	put_rows(t, family_rows, sizeof(family_rows) / sizeof(family_rows[0]));
+	for (unsigned i = 0; exposition_family(i); i++)
+		if (!is_metric(exposition_family(i)->name))
+			put_family(t, exposition_family(i));
 	put(t, end);
 }

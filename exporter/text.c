@@ -77,6 +77,11 @@ void text_number(struct text *t, double v)
 {
 	char s[32];
 
+	/* most are whole, and few of those are large */
+	if (v == trunc(v) && fabs(v) < 1e15 && !(v == 0 && signbit(v))) {
+		text_printf(t, "%lld", (long long)v);
+		return;
+	}
 	for (int digits = 15; digits <= 17; digits++) {
 		snprintf(s, sizeof(s), "%.*g", digits, v);
 		if (strtod(s, NULL) == v)
@@ -174,6 +179,30 @@ void text_json(struct text *t, const char *s)
 void text_label(struct text *t, const char *s)
 {
 	text_escaped(t, s, escape_label);
+}
+
+static const char *escape_nothing(char c, char room[8])
+{
+	(void)c;
+	(void)room;
+	return NULL;
+}
+
+void text_utf8(struct text *t, const char *s)
+{
+	text_escaped(t, s, escape_nothing);
+}
+
+bool text_is_utf8(const char *s)
+{
+	while (*s) {
+		size_t n = utf8_length((const unsigned char *)s);
+
+		if (!n)
+			return false;
+		s += n;
+	}
+	return true;
 }
 
 const char *tier_state_name(enum tier_state s)

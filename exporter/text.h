@@ -20,6 +20,9 @@ void text_number(struct text *t, double v);
 void text_json(struct text *t, const char *s);
 void text_label(struct text *t, const char *s); /* also for HELP */
 
+bool text_is_utf8(const char *s);
+void text_utf8(struct text *t, const char *s); /* nothing else replaced */
+
 /* "off", "missing", "ok". */
 const char *tier_state_name(enum tier_state s);
 

@@ -266,6 +266,8 @@ struct snapshot_target {
 	unsigned n_ranks;
 	struct snapshot_rank ranks[SNAPSHOT_RANKS_MAX];
 	char container[64]; /* id or pod of its cgroup, "" none */
+	/* what it is called for long: "vllm:8000"; its Kubernetes pod */
+	char server[96], pod[64], pod_namespace[64];
 	unsigned n_options;
 	struct snapshot_option options[SNAPSHOT_OPTIONS_MAX];
 };

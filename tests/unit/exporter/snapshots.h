@@ -27,6 +27,34 @@ static inline struct snapshot_hist snapshot_hist(double n, double scale)
 	};
 }
 
+/* 16 buckets an octave from 1 ms, of which three hold something. */
+static inline void snapshot_total_seconds(struct snapshot_hist_total *t)
+{
+	*t = (struct snapshot_hist_total){ .known = true, .n = 160 };
+	for (unsigned i = 0; i < t->n; i++)
+		t->upper[i] = 0.001 * (double)(1u << i / 16) *
+			      (1 + (double)(i % 16 + 1) / 16);
+	t->buckets[80] = 600; /* (0.032, 0.034] */
+	t->buckets[81] = 300;
+	t->buckets[128] = 100; /* (0.256, 0.272] */
+	t->count = 1000;
+	t->sum = 57.5;
+}
+
+/* Whole numbers. */
+static inline void snapshot_total_rows(struct snapshot_hist_total *t)
+{
+	*t = (struct snapshot_hist_total){ .known = true,
+					   .exact = true,
+					   .n = 8 };
+	for (unsigned i = 0; i < t->n; i++) {
+		t->upper[i] = i + 1;
+		t->buckets[i] = 10 - i;
+		t->count += 10 - i;
+		t->sum += (double)((i + 1) * (10 - i));
+	}
+}
+
 static inline void snapshot_fill_target(struct snapshot_target *g)
 {
 	*g = (struct snapshot_target){
@@ -45,6 +73,7 @@ static inline void snapshot_fill_target(struct snapshot_target *g)
 		.tp = 2,
 		.ep = 1,
 		.host = "box",
+		.server = "vllm:8000",
 		.n_ranks = 2,
 	};
 	for (unsigned i = 0; i < 2; i++) {
@@ -210,6 +239,8 @@ static inline void snapshot_full(struct snapshot *s)
 	s->regime_source = SOURCE_MEASURED;
 	s->hists[HISTOGRAM_TTFT] = snapshot_hist(1000, 0.125);
 	s->hists[HISTOGRAM_STEP] = snapshot_hist(500, 0.012);
+	snapshot_total_seconds(&s->totals[HISTOGRAM_TTFT]);
+	snapshot_total_rows(&s->totals[HISTOGRAM_ROWS_PER_EXPERT]);
 	s->group_share[0] = ok(0.6, SOURCE_MEASURED);
 	s->n_findings = 1;
 	s->findings[0] = (struct finding){
@@ -243,7 +274,7 @@ static inline void snapshot_large(struct snapshot *s, unsigned layers)
 	for (unsigned i = 0; i < METRICS; i++)
 		s->metrics[i] = ok(1, SOURCE_MEASURED);
 	for (unsigned i = 0; i < HISTOGRAMS; i++)
-		s->hists[i] = snapshot_hist(1000, 1);
+		snapshot_total_seconds(&s->totals[i]);
 	s->layers[0].dram_bytes_per_step = ok(1e9, SOURCE_INFERRED);
 	s->n_layers = layers;
 	for (unsigned i = 1; i < layers; i++)

@@ -1,4 +1,4 @@
-/* Clients are non-blocking sockets in this thread, as the server has none. */
+/* The server runs on threads of its own; clients are sockets of this one. */
 #include "exporter/exporter.h"
 #include "tests/unit/exporter/snapshots.h"
 
@@ -10,10 +10,10 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <cmocka.h>
 
@@ -31,12 +31,20 @@ struct client {
 
 static struct http *serve(void)
 {
+	const struct http_config config = { .listen = "0" };
 	struct http *h = NULL;
 
-	if (http_open(&h, "0", why, sizeof(why)))
+	if (http_open(&h, &config, why, sizeof(why)))
 		fail_msg("%s", why);
 	assert_true(http_port(h) > 0);
 	return h;
+}
+
+static void publish(struct http *h)
+{
+	const struct snapshot *list[] = { &s };
+
+	http_publish(h, list, 1);
 }
 
 static struct client *dial(const struct http *h)
@@ -85,36 +93,33 @@ static long now_ms(void)
 	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* One turn of a caller's loop, until one of the two has something to do. */
-static void turn(struct http *h, const struct client *c)
+/* Until the server has said something, or for a moment. */
+static void turn(const struct client *c)
 {
-	struct pollfd p[2] = { { .fd = http_fd(h), .events = POLLIN },
-			       { .fd = c->fd, .events = POLLIN } };
-	int wait = http_timeout_ms(h);
+	struct pollfd p = { .fd = c->fd, .events = POLLIN };
 
-	poll(p, 2, wait >= 0 && wait < 20 ? wait : 20);
-	http_run(h);
+	poll(&p, 1, 20);
 }
 
-/* Serve until c's answer has ended, by closing. */
-static void finish(struct http *h, struct client *c)
+/* Wait until c's answer has ended, by closing. */
+static void finish(struct client *c)
 {
 	long end = now_ms() + DEADLINE_MS;
 
 	while (!c->ended && now_ms() < end) {
-		turn(h, c);
+		turn(c);
 		receive(c);
 	}
 	assert_true(c->ended);
 }
 
-/* Serve until c has got this text. */
-static void wait_for(struct http *h, struct client *c, const char *text)
+/* Wait until c has got this text. */
+static void wait_for(struct client *c, const char *text)
 {
 	long end = now_ms() + DEADLINE_MS;
 
 	while (!strstr(c->got, text) && now_ms() < end) {
-		turn(h, c);
+		turn(c);
 		receive(c);
 	}
 	if (!strstr(c->got, text))
@@ -126,7 +131,7 @@ static struct client *ask(struct http *h, const char *request)
 	struct client *c = dial(h);
 
 	say(c, request);
-	finish(h, c);
+	finish(c);
 	return c;
 }
 
@@ -162,20 +167,16 @@ static void pages(void **state)
 	check(h, GET("/metrics"), "HTTP/1.1 503 ", "no snapshot yet");
 	check(h, GET("/healthz"), "HTTP/1.1 200 ", "ok");
 	snapshot_full(&s);
-	http_publish(h, &s);
+	publish(h);
 	check(h, GET("/"), "HTTP/1.1 200 ", "/metrics");
 	check(h, GET("/metrics"), "HTTP/1.1 200 ",
 	      "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n");
 	check(h, GET("/metrics?x=1"), "HTTP/1.1 200 ", "moetop_regime");
 	check(h, GET("/snapshot.json"), "HTTP/1.1 200 ",
 	      "Content-Type: application/json\r\n");
-	format_prometheus.write(&want, &s);
 	c = ask(h, GET("/metrics"));
-	assert_memory_equal(body(c), want.data, want.bytes);
-	assert_non_null(
-		strstr(body(c) + want.bytes, "\nmoetop_snapshot_age_seconds "));
+	assert_non_null(strstr(body(c), "\nmoetop_snapshot_age_seconds{"));
 	hang_up(c);
-	want.bytes = 0;
 	format_json.write(&want, &s);
 	c = ask(h, GET("/snapshot.json"));
 	assert_string_equal(body(c), want.data);
@@ -207,7 +208,7 @@ static void head_has_no_body(void **state)
 
 	(void)state;
 	snapshot_full(&s);
-	http_publish(h, &s);
+	publish(h);
 	c = ask(h, "HEAD /metrics HTTP/1.1\r\nHost: x\r\n"
 		   "Connection: close\r\n\r\n");
 	assert_memory_equal(c->got, "HTTP/1.1 200 ", 13);
@@ -227,7 +228,7 @@ static void keep_alive(void **state)
 		c->n = 0;
 		c->got[0] = '\0';
 		say(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
-		wait_for(h, c, "\r\n\r\nok\n");
+		wait_for(c, "\r\n\r\nok\n");
 	}
 	hang_up(c);
 	http_close(h);
@@ -253,7 +254,7 @@ static void nonsense_gets_an_error_or_is_dropped(void **state)
 
 		say(c, requests[i]);
 		for (int k = 0; k < 5 && !c->ended; k++) {
-			turn(h, c);
+			turn(c);
 			receive(c);
 		}
 		assert_null(strstr(c->got, " 200 "));
@@ -273,13 +274,13 @@ static void a_slow_client_holds_up_nobody(void **state)
 
 	(void)state;
 	snapshot_full(&s);
-	http_publish(h, &s);
+	publish(h);
 	say(slow, "GET /metr");
-	turn(h, slow);
+	turn(slow);
 	for (int i = 0; i < 5; i++)
 		check(h, GET("/metrics"), "HTTP/1.1 200 ", "moetop_regime");
 	say(slow, "ics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-	finish(h, slow);
+	finish(slow);
 	assert_memory_equal(slow->got, "HTTP/1.1 200 ", 13);
 	hang_up(slow);
 	http_close(h);
@@ -297,15 +298,15 @@ static void a_page_outlives_the_next_publish(void **state)
 	setsockopt(c->fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
 	snapshot_large(&s, SNAPSHOT_LAYERS_MAX);
 	strcpy(s.target.model, "old-one");
-	http_publish(h, &s);
+	publish(h);
 	say(c, GET("/metrics"));
-	wait_for(h, c, "model=\"old-one\"");
+	wait_for(c, "model=\"old-one\"");
 	strcpy(s.target.model, "new-one");
 	for (int i = 0; i < 3; i++)
-		http_publish(h, &s);
-	finish(h, c);
+		publish(h);
+	finish(c);
 	assert_null(strstr(c->got, "new-one"));
-	end = strstr(c->got, "moetop_snapshot_age_seconds ");
+	end = strstr(c->got, "moetop_snapshot_age_seconds{");
 	assert_non_null(end);
 	hang_up(c);
 	check(h, GET("/metrics"), "HTTP/1.1 200 ", "model=\"new-one\"");
@@ -320,13 +321,13 @@ static void many_at_once(void **state)
 
 	(void)state;
 	snapshot_full(&s);
-	http_publish(h, &s);
+	publish(h);
 	for (int i = 0; i < N; i++) {
 		c[i] = dial(h);
 		say(c[i], GET("/metrics"));
 	}
 	for (int i = 0; i < N; i++) {
-		finish(h, c[i]);
+		finish(c[i]);
 		assert_memory_equal(c[i]->got, "HTTP/1.1 200 ", 13);
 		hang_up(c[i]);
 	}
@@ -336,23 +337,25 @@ static void many_at_once(void **state)
 /* Those above the limit are closed at once, and the rest keeps its place. */
 static void connections_are_limited(void **state)
 {
-	enum { N = 100 };
+	enum { N = 1400, PER_ADDRESS = 1280 };
+	static struct client *c[N];
 	struct http *h = serve();
-	struct client *c[N];
+	long end = now_ms() + DEADLINE_MS;
 	int refused = 0;
 
 	(void)state;
-	for (int i = 0; i < N; i++) {
+	for (int i = 0; i < N; i++)
 		c[i] = dial(h);
-		turn(h, c[i]);
+	while (refused < N - PER_ADDRESS && now_ms() < end) {
+		refused = 0;
+		for (int i = 0; i < N; i++) {
+			receive(c[i]);
+			refused += c[i]->ended;
+		}
 	}
-	for (int i = 0; i < N; i++) {
-		receive(c[i]);
-		refused += c[i]->ended;
-	}
-	assert_true(refused >= N - 64 && refused < N);
+	assert_int_equal(refused, N - PER_ADDRESS);
 	say(c[0], GET("/healthz"));
-	finish(h, c[0]);
+	finish(c[0]);
 	assert_memory_equal(c[0]->got, "HTTP/1.1 200 ", 13);
 	for (int i = 0; i < N; i++)
 		hang_up(c[i]);
@@ -365,44 +368,132 @@ static void a_client_that_vanishes(void **state)
 
 	(void)state;
 	snapshot_large(&s, SNAPSHOT_LAYERS_MAX);
-	http_publish(h, &s);
+	publish(h);
 	for (int i = 0; i < 10; i++) {
 		struct linger l = { 1, 0 };
 		struct client *c = dial(h);
 
 		say(c, GET("/metrics"));
 		if (i % 2)
-			turn(h, c);
+			turn(c);
 		setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l));
 		hang_up(c);
-		http_run(h);
 	}
 	check(h, GET("/healthz"), "HTTP/1.1 200 ", "ok");
 	http_close(h);
 }
 
-static void the_descriptor_works_in_an_epoll(void **state)
+static struct client *ask_for(struct http *h, const char *path,
+			      const char *headers)
 {
+	char request[512];
+
+	snprintf(request, sizeof(request),
+		 "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%s\r\n",
+		 path, headers);
+	return ask(h, request);
+}
+
+static void the_format_is_negotiated(void **state)
+{
+	static const struct {
+		const char *accept, *type;
+	} cases[] = {
+		{ "", "text/plain; version=0.0.4" },
+		{ "Accept: application/openmetrics-text; version=1.0.0\r\n",
+		  "application/openmetrics-text; version=1.0.0" },
+		{ "Accept: application/vnd.google.protobuf;proto=io.prometheus."
+		  "client.MetricFamily;encoding=delimited\r\n",
+		  "application/vnd.google.protobuf; "
+		  "proto=io.prometheus.client.MetricFamily; "
+		  "encoding=delimited\r\n" },
+		{ "Accept: text/plain;version=0.0.4;escaping=underscores\r\n",
+		  "text/plain; version=0.0.4; charset=utf-8; "
+		  "escaping=underscores\r\n" },
+	};
 	struct http *h = serve();
-	struct epoll_event e = { .events = EPOLLIN };
-	int ep = epoll_create1(EPOLL_CLOEXEC);
-	struct client *c;
-	long end = now_ms() + DEADLINE_MS;
+	char want[256];
 
 	(void)state;
-	assert_true(ep >= 0);
-	assert_int_equal(epoll_ctl(ep, EPOLL_CTL_ADD, http_fd(h), &e), 0);
-	assert_int_equal(epoll_wait(ep, &e, 1, 0), 0);
-	c = dial(h);
-	say(c, GET("/healthz"));
-	while (!c->ended && now_ms() < end) {
-		if (epoll_wait(ep, &e, 1, 50) == 1)
-			http_run(h);
-		receive(c);
+	snapshot_full(&s);
+	publish(h);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct client *c = ask_for(h, "/metrics", cases[i].accept);
+
+		snprintf(want, sizeof(want), "Content-Type: %s", cases[i].type);
+		if (!strstr(c->got, want))
+			fail_msg("no %s in %s", want, c->got);
+		hang_up(c);
 	}
-	assert_memory_equal(c->got, "HTTP/1.1 200 ", 13);
+	http_close(h);
+}
+
+static size_t length_of(const struct client *c)
+{
+	const char *p = strstr(c->got, "Content-Length: ");
+
+	assert_non_null(p);
+	return strtoul(p + 16, NULL, 10);
+}
+
+static void gzip_is_smaller_and_the_same(void **state)
+{
+	static char plain[1 << 19];
+	struct http *h = serve();
+	struct client *a, *b;
+	z_stream z = { 0 };
+
+	(void)state;
+	snapshot_full(&s);
+	publish(h);
+	a = ask_for(h, "/snapshot.json", "");
+	b = ask_for(h, "/snapshot.json", "Accept-Encoding: gzip\r\n");
+	assert_null(strstr(a->got, "Content-Encoding"));
+	assert_non_null(strstr(b->got, "Content-Encoding: gzip\r\n"));
+	assert_true(length_of(b) * 3 < length_of(a));
+	assert_int_equal(inflateInit2(&z, 15 + 16), Z_OK);
+	z.next_in = (Bytef *)(uintptr_t)body(b);
+	z.avail_in = (uInt)length_of(b);
+	z.next_out = (Bytef *)plain;
+	z.avail_out = sizeof(plain);
+	assert_int_equal(inflate(&z, Z_FINISH), Z_STREAM_END);
+	assert_int_equal(z.total_out, length_of(a));
+	assert_memory_equal(plain, body(a), length_of(a));
+	inflateEnd(&z);
+	hang_up(a);
+	hang_up(b);
+	http_close(h);
+}
+
+static void ready_is_more_than_alive(void **state)
+{
+	struct http *h = serve();
+
+	(void)state;
+	check(h, GET("/readyz"), "HTTP/1.1 503 ", "no snapshot");
+	snapshot_full(&s);
+	publish(h);
+	check(h, GET("/readyz"), "HTTP/1.1 200 ", "ready");
+	http_close(h);
+}
+
+static void a_large_body_is_cut_off(void **state)
+{
+	static char request[64 + 40000];
+	struct http *h = serve();
+	struct client *c = dial(h);
+	size_t n;
+
+	(void)state;
+	n = (size_t)snprintf(request, sizeof(request),
+			     "POST / HTTP/1.1\r\nHost: x\r\n"
+			     "Content-Length: 40000\r\n\r\n");
+	memset(request + n, 'x', 40000);
+	send(c->fd, request, n + 40000, MSG_NOSIGNAL);
+	finish(c);
+	assert_null(strstr(c->got, " 200 "));
 	hang_up(c);
-	close(ep);
+	check(h, GET("/healthz"), "HTTP/1.1 200 ", "ok");
 	http_close(h);
 }
 
@@ -421,11 +512,13 @@ static void addresses(void **state)
 		{ "[::1:80", -EINVAL }, { "example.org:80", -EINVAL },
 		{ "[]:80", -EINVAL },   { "192.0.2.1:0", -EADDRNOTAVAIL },
 	};
+	const struct http_config six = { .listen = "[::1]:0" };
 	struct http *h;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		int err = http_open(&h, cases[i].listen, why, sizeof(why));
+		const struct http_config config = { .listen = cases[i].listen };
+		int err = http_open(&h, &config, why, sizeof(why));
 
 		if (err != cases[i].err)
 			fail_msg("%s gave %d", cases[i].listen, err);
@@ -433,10 +526,13 @@ static void addresses(void **state)
 			http_close(h);
 		else
 			assert_non_null(strstr(why, cases[i].listen));
+		assert_int_equal(
+			http_check_listen(cases[i].listen, why, sizeof(why)),
+			err == -EINVAL ? -EINVAL : 0);
 	}
 	http_close(NULL);
 	/* a machine may have no IPv6, but never a bad address here */
-	switch (http_open(&h, "[::1]:0", why, sizeof(why))) {
+	switch (http_open(&h, &six, why, sizeof(why))) {
 	case 0:
 		assert_true(http_port(h) > 0);
 		http_close(h);
@@ -453,16 +549,17 @@ static void a_port_in_use(void **state)
 {
 	struct http *h = serve(), *second = NULL;
 	char listen[16];
+	const struct http_config config = { .listen = listen };
 
 	(void)state;
 	snprintf(listen, sizeof(listen), "%u", http_port(h));
-	assert_int_equal(http_open(&second, listen, why, sizeof(why)),
+	assert_int_equal(http_open(&second, &config, why, sizeof(why)),
 			 -EADDRINUSE);
 	assert_null(second);
 	assert_non_null(strstr(why, "in use"));
 	assert_non_null(strstr(why, "choose another port"));
 	http_close(h);
-	assert_int_equal(http_open(&second, listen, why, sizeof(why)), 0);
+	assert_int_equal(http_open(&second, &config, why, sizeof(why)), 0);
 	http_close(second);
 }
 
@@ -479,7 +576,10 @@ int main(void)
 		cmocka_unit_test(many_at_once),
 		cmocka_unit_test(connections_are_limited),
 		cmocka_unit_test(a_client_that_vanishes),
-		cmocka_unit_test(the_descriptor_works_in_an_epoll),
+		cmocka_unit_test(the_format_is_negotiated),
+		cmocka_unit_test(gzip_is_smaller_and_the_same),
+		cmocka_unit_test(ready_is_more_than_alive),
+		cmocka_unit_test(a_large_body_is_cut_off),
 		cmocka_unit_test(addresses),
 		cmocka_unit_test(a_port_in_use),
 	};
