@@ -13,6 +13,7 @@ int cmd_run(const struct settings *s);  /* does not return on success */
 int cmd_demo(const struct settings *s);
 int cmd_doctor(const struct settings *s);
 int cmd_plan(const struct settings *s);
+int cmd_config(const struct settings *s);
 int cmd_record(const struct settings *s);
 int cmd_replay(const struct settings *s);
 

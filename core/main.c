@@ -33,6 +33,7 @@ static int (*const commands[COMMANDS])(const struct settings *s) = {
 	[COMMAND_VIEW] = cmd_view,       [COMMAND_RUN] = cmd_run,
 	[COMMAND_DEMO] = cmd_demo,       [COMMAND_DOCTOR] = cmd_doctor,
 	[COMMAND_RECORD] = cmd_record,   [COMMAND_REPLAY] = cmd_replay,
+	[COMMAND_CONFIG] = cmd_config,
 	[COMMAND_PLAN] = cmd_plan,       [COMMAND_HELP] = cmd_help,
 	[COMMAND_VERSION] = cmd_version,
 };
@@ -80,6 +81,8 @@ int main(int argc, char **argv)
 
 	if (settings_parse(&s, argc, argv, why, sizeof(why)))
 		return say(STATUS_USAGE, "%s", why);
+	if (s.bad_lines && s.command != COMMAND_CONFIG)
+		say(STATUS_OK, "%s", s.first_bad);
 	if (s.command != COMMAND_RUN) {
 		/* a closed pipe is an error of write, which is looked at */
 		signal(SIGPIPE, SIG_IGN);

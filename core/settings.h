@@ -3,7 +3,11 @@
  *
  * The options are the lines of core/settings.def: one member of struct
  * settings for each.  A value comes from the argument, else from the file of
- * --config, else from the default in the table.
+ * --config, else from the user's own file, $XDG_CONFIG_HOME/moetop/config
+ * (~/.config when that is not set), else from the default in the table.
+ *
+ * A file has a line `name = value` for each option, without the dashes; a flag
+ * is true or false, or stands alone.  Lines that begin with # are comments.
  */
 #ifndef MOETOP_CORE_SETTINGS_H
 #define MOETOP_CORE_SETTINGS_H
@@ -23,6 +27,7 @@ enum command {
 	COMMAND_RECORD,
 	COMMAND_REPLAY,
 	COMMAND_REPORT,
+	COMMAND_CONFIG,
 	COMMAND_HELP,
 	COMMAND_VERSION,
 	COMMANDS
@@ -38,6 +43,17 @@ struct settings_list {
 	unsigned n;
 };
 
+enum settings_origin {
+	ORIGIN_DEFAULT,
+	ORIGIN_USER, /* the user's own file */
+	ORIGIN_FILE, /* --config */
+	ORIGIN_ARGUMENT,
+	ORIGIN_CHANGED, /* on the set-up screen, since the start */
+};
+
+#define SETTINGS_OPTIONS_MAX 80u
+#define SETTINGS_FILES 2u
+
 struct settings {
 	enum command command;
 	enum command topic; /* of help; COMMAND_VIEW: all */
@@ -50,7 +66,10 @@ struct settings {
 #include "core/settings.def"
 	char **rest; /* run: the command, NULL-terminated; replay: the file */
 	int n_rest;
-	char *file_text; /* owned: the values that came from --config */
+	unsigned char origin[SETTINGS_OPTIONS_MAX]; /* enum settings_origin */
+	char *file_text[SETTINGS_FILES]; /* owned: values from files */
+	unsigned bad_lines;  /* of the user's file, which are left out */
+	char first_bad[240]; /* one line about the first of them */
 };
 
 /*
@@ -61,6 +80,15 @@ struct settings {
 int settings_parse(struct settings *s, int argc, char **argv, char *why,
 		   size_t why_bytes);
 void settings_fini(struct settings *s);
+
+/* Path of the user's file, whether it is there or not; -ENOENT: the environment
+ * names no home; -ENAMETOOLONG. */
+int settings_user_path(char *out, size_t bytes);
+
+/* Call line(arg, text) for each line of a file that is no good.  How many, or
+ * -errno when it cannot be read. */
+int settings_check_file(const char *path,
+			void (*line)(void *arg, const char *text), void *arg);
 
 /* Help on one command, or on all of moetop for COMMAND_VIEW. */
 void settings_help(FILE *f, enum command c);

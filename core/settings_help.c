@@ -2,9 +2,11 @@
 
 #include <string.h>
 
+#define LEFT_COLUMNS 28
+
 static void help_option(FILE *f, const struct option *o)
 {
-	char words[64] = "", left[80], extra[64] = "";
+	char words[SETTINGS_WORDS_BYTES] = "", left[200], extra[64] = "";
 	const char *arg = o->arg;
 
 	if (o->type == OPTION_CHOICE) {
@@ -28,7 +30,11 @@ static void help_option(FILE *f, const struct option *o)
 		snprintf(extra, sizeof(extra), " (default %.*s)",
 			 (int)strcspn(w, "|"), w);
 	}
-	fprintf(f, "  %-28s %s%s\n", left, o->help, extra);
+	if (strlen(left) > LEFT_COLUMNS)
+		fprintf(f, "  %s\n  %-*s %s%s\n", left, LEFT_COLUMNS, "",
+			o->help, extra);
+	else
+		fprintf(f, "  %-*s %s%s\n", LEFT_COLUMNS, left, o->help, extra);
 }
 
 void settings_help(FILE *f, enum command c)
@@ -46,7 +52,8 @@ void settings_help(FILE *f, enum command c)
 	}
 	fprintf(f, "options:\n");
 	for (size_t i = 0; i < settings_n_options; i++)
-		if (settings_options[i].commands & (1u << c))
+		if (settings_options[i].commands &
+		    (1u << (c == COMMAND_CONFIG ? COMMAND_VIEW : c)))
 			help_option(f, &settings_options[i]);
 	fprintf(f,
 		"\nexit status: 0 ok, 1 failure, 2 usage, 3 target not found "

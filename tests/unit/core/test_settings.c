@@ -1,11 +1,14 @@
 /* The command line: every option, its range, and what is said of bad ones. */
-#include "core/settings.h"
+#include "core/settings_parts.h"
+#include "tui/tui.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -150,6 +153,12 @@ static void bad_values_are_named(void **state)
 	bad("-p 1 -x", "-x: no such option");
 	bad("-p 1 extra", "extra: not understood");
 	bad("frobnicate", "frobnicate: no such command");
+	bad("-p 1 --listen nonsense", "nonsense");
+	bad("-p 1 --listen 70000", "70000");
+	bad("config", "config: nothing to do");
+	bad("config show x", "config: x: too much");
+	bad("config check a b", "config: b: too much");
+	bad("-p 1 --theme=pink", "'pink' is not a choice");
 	bad("-p 1 --headless", "--headless: nobody could see anything");
 	bad("record -p 1", "record: nothing to record");
 	bad("run", "run: no command");
@@ -226,7 +235,8 @@ static void a_bad_line_of_the_file_is_numbered(void **state)
 	} cases[] = {
 		{ "\n\nspeed = 1\n", "line 3: 'speed' is no option" },
 		{ "interval = x\n", "line 1: --interval: 'x' is not a number" },
-		{ "json = maybe\n", "line 1: 'json' is true or absent" },
+		{ "json = maybe\n",
+		  "line 1: --json: 'maybe' is neither true nor false" },
 		{ "config = y\n", "line 1: 'config' is no option" },
 		{ "rows = exact\n", "line 1: --rows=exact: not built" },
 	};
@@ -286,6 +296,185 @@ static void help_and_version_need_no_server(void **state)
 	assert_true(s.version);
 }
 
+/* A home of its own with this in moetop/config; NULL: nothing. */
+static void make_home(char home[static 64], const char *text)
+{
+	char path[128];
+	FILE *f;
+
+	snprintf(home, 64, "/tmp/moetop-home-XXXXXX");
+	assert_non_null(mkdtemp(home));
+	setenv("XDG_CONFIG_HOME", home, 1);
+	if (!text)
+		return;
+	snprintf(path, sizeof(path), "%s/moetop", home);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/moetop/config", home);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void drop_home(const char *home)
+{
+	char line[128];
+
+	snprintf(line, sizeof(line), "rm -r %s", home);
+	assert_int_equal(system(line), 0);
+	setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
+}
+
+static void check_text(const char *home, const char *want)
+{
+	char path[128], text[1024] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/moetop/config", home);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	assert_true(fread(text, 1, sizeof(text) - 1, f) < sizeof(text));
+	fclose(f);
+	assert_string_equal(text, want);
+}
+
+static const struct option *named(const char *name)
+{
+	const struct option *o = settings_find(name, strlen(name));
+
+	assert_non_null(o);
+	return o;
+}
+
+static void the_users_file_is_overruled_by_all_others(void **state)
+{
+	char *path = config_file("interval = 3\ntheme = amber\n");
+	char home[64], line[256];
+	struct settings s;
+
+	(void)state;
+	make_home(home, "interval = 2\ntheme = dark\ngpu-price = 9\n");
+	snprintf(line, sizeof(line), "-p 1 --config %s --theme mono", path);
+	s = good(line);
+	assert_true(s.interval == 3 && s.gpu_price == 9);
+	assert_int_equal(s.theme, 10);
+	assert_int_equal(s.origin[settings_index(named("interval"))],
+			 ORIGIN_FILE);
+	assert_int_equal(s.origin[settings_index(named("gpu-price"))],
+			 ORIGIN_USER);
+	assert_int_equal(s.origin[settings_index(named("theme"))],
+			 ORIGIN_ARGUMENT);
+	assert_int_equal(s.origin[settings_index(named("budget"))],
+			 ORIGIN_DEFAULT);
+	settings_fini(&s);
+	unlink(path);
+	drop_home(home);
+}
+
+static void bad_lines_of_the_users_file_are_left_out(void **state)
+{
+	struct settings s;
+	char home[64];
+
+	(void)state;
+	make_home(home, "speed = 1\ninterval = 4\ntheme = pink\n");
+	s = good("-p 1");
+	assert_true(s.interval == 4);
+	assert_int_equal(s.bad_lines, 2);
+	assert_non_null(strstr(s.first_bad, "line 1: 'speed' is no option"));
+	assert_non_null(strstr(s.first_bad, "; left out"));
+	settings_fini(&s);
+	drop_home(home);
+}
+
+static void saving_keeps_comments_and_what_it_does_not_know(void **state)
+{
+	bool which[SETTINGS_OPTIONS_MAX] = { false };
+	struct settings s = good("-p 1 --theme dark --interval 0.5 --ascii");
+	char home[64], path[128];
+
+	(void)state;
+	make_home(home, "# mine\n theme=light\nfuture = 7\n\n"
+			"theme = amber\nbudget = 2");
+	snprintf(path, sizeof(path), "%s/moetop/config", home);
+	which[settings_index(named("theme"))] = true;
+	which[settings_index(named("interval"))] = true;
+	which[settings_index(named("ascii"))] = true;
+	which[settings_index(named("gpu-price"))] = true; /* no value */
+	assert_int_equal(settings_save(&s, which, path), 0);
+	check_text(home, "# mine\n theme=light\nfuture = 7\n\n"
+			 "theme = dark\nbudget = 2\n"
+			 "interval = 0.5\nascii = true\n");
+	/* again, and it stays as it is */
+	assert_int_equal(settings_save(&s, which, path), 0);
+	check_text(home, "# mine\n theme=light\nfuture = 7\n\n"
+			 "theme = dark\nbudget = 2\n"
+			 "interval = 0.5\nascii = true\n");
+	settings_fini(&s);
+	drop_home(home);
+}
+
+static void saving_makes_the_directory(void **state)
+{
+	bool which[SETTINGS_OPTIONS_MAX] = { false };
+	struct settings s = good("-p 1 --mouse off");
+	char home[64], path[128];
+
+	(void)state;
+	make_home(home, NULL);
+	snprintf(path, sizeof(path), "%s/moetop/config", home);
+	which[settings_index(named("mouse"))] = true;
+	assert_int_equal(settings_save(&s, which, path), 0);
+	check_text(home, "mouse = off\n");
+	assert_int_equal(settings_save(&s, which, "/proc/moetop/config"),
+			 -ENOENT);
+	settings_fini(&s);
+	drop_home(home);
+}
+
+/* Texts must outlive the settings: here until the test ends. */
+static const char *kept_text(const char *value)
+{
+	static char texts[SETTINGS_OPTIONS_MAX][256];
+	static unsigned n;
+
+	assert_true(n < SETTINGS_OPTIONS_MAX);
+	snprintf(texts[n], sizeof(texts[n]), "%s", value);
+	return texts[n++];
+}
+
+/* The set-up screen edits values as text. */
+static void every_value_survives_being_a_text(void **state)
+{
+	struct settings s, back;
+	char value[256], why[256];
+
+	(void)state;
+	s = good("-p 1 --theme amber --budget 2.5 --rows off --model x.json "
+		 "--screen valley --no-bpf");
+	back = good("-p 2");
+	for (size_t i = 0; i < settings_n_options; i++) {
+		const struct option *o = &settings_options[i];
+
+		settings_get(&s, o, value, sizeof(value));
+		if (!settings_kept(o) || !value[0])
+			continue;
+		if (settings_put(&back, o, kept_text(value), why, sizeof(why)))
+			fail_msg("%s = %s: %s", o->name, value, why);
+	}
+	assert_true(back.budget == 2.5 && back.no_bpf && !back.ascii);
+	assert_int_equal(back.rows, ROWS_OFF);
+	assert_int_equal(back.theme, s.theme);
+	assert_int_equal(back.screen, 5);
+	assert_string_equal(back.model, "x.json");
+}
+
+static void the_themes_are_those_of_the_screen(void **state)
+{
+	(void)state;
+	assert_string_equal(named("theme")->arg, tui_theme_names());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -299,9 +488,17 @@ int main(void)
 		cmocka_unit_test(options_belong_to_commands),
 		cmocka_unit_test(a_file_gives_options_and_arguments_overrule),
 		cmocka_unit_test(a_bad_line_of_the_file_is_numbered),
+		cmocka_unit_test(the_users_file_is_overruled_by_all_others),
+		cmocka_unit_test(bad_lines_of_the_users_file_are_left_out),
+		cmocka_unit_test(
+			saving_keeps_comments_and_what_it_does_not_know),
+		cmocka_unit_test(saving_makes_the_directory),
+		cmocka_unit_test(every_value_survives_being_a_text),
+		cmocka_unit_test(the_themes_are_those_of_the_screen),
 		cmocka_unit_test(help_lists_what_the_command_takes),
 		cmocka_unit_test(help_and_version_need_no_server),
 	};
 
+	setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
