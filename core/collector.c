@@ -1,5 +1,6 @@
 #include "core/collector.h"
 #include "core/clock.h"
+#include "core/identity.h"
 #include "model/hw.h"
 
 #include <errno.h>
@@ -33,6 +34,7 @@ struct collector {
 	uint64_t start_ns, looked_ns, sampled_ns;
 	bool gone;
 	char host[48];
+	struct identity identity;
 	struct snapshot snapshot;
 };
 
@@ -169,7 +171,7 @@ int collector_tick(struct collector *c, uint64_t now_ns)
 
 /* ---- snapshots --------------------------------------------------------- */
 
-static void describe_target(const struct collector *c, struct snapshot *out)
+static void describe_target(struct collector *c, struct snapshot *out)
 {
 	struct snapshot_target *to = &out->target;
 	const struct target *t = c->target;
@@ -194,6 +196,9 @@ static void describe_target(const struct collector *c, struct snapshot *out)
 			snprintf(to->model, sizeof(to->model), "%s",
 				 t->arch.name);
 	}
+	if (c->identity.pid != t->pid)
+		identity_read(&c->identity, t->pid);
+	identity_fill(&c->identity, to);
 	for (unsigned i = 0; i < t->n_ranks && i < SNAPSHOT_RANKS_MAX; i++)
 		to->ranks[to->n_ranks++] =
 			(struct snapshot_rank){ .pid = t->ranks[i].pid,
