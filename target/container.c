@@ -11,6 +11,7 @@
 #define CGROUP_BYTES 16384u
 #define SHORT_ID 12
 #define ID_MIN 32u
+#define ID_LENGTH 64u
 #define UUID_LENGTH 36u
 
 /* What a part of the path begins with, "docker-ID.scope", or is: "docker/ID". */
@@ -143,6 +144,9 @@ static void take_path(struct container *c, const char *p, const char *end)
 			set_id(c, p, n);
 			if (c->id[0] && !c->runtime[0])
 				set_runtime(c, above, n_above);
+			/* any program may name a group by a long number */
+			if (!c->runtime[0] && strlen(c->id) != ID_LENGTH)
+				c->id[0] = '\0';
 			if (!c->id[0])
 				set_named(c, p, n, above, n_above);
 		}

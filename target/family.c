@@ -82,15 +82,18 @@ static struct process *head_of(const struct processes *p, struct process *c)
 	return c;
 }
 
-/* Actors of Ray count with `actors` only. */
+enum { ANY, BELOW };
+
+/* Workers that it is above, or any that have been found to be its own. */
 static bool has_workers(const struct processes *p, const struct process *s,
-			bool actors)
+			bool below)
 {
 	int root = index_of(p, s);
 
 	for (unsigned i = 0; i < p->n; i++)
 		if (p->all[i].kind == PROCESS_WORKER &&
-		    p->all[i].root == root && (actors || !p->all[i].title.ray))
+		    p->all[i].root == root &&
+		    (!below || server_above(p, &p->all[i])))
 			return true;
 	return false;
 }
@@ -107,7 +110,7 @@ static struct process *foster_parent(const struct processes *p,
 		    s->session == head->session && !s->simulated &&
 		    s->start_ticks <= head->start_ticks &&
 		    strcmp(s->engine, head->title.engine) == 0 &&
-		    !has_workers(p, s, true))
+		    !has_workers(p, s, BELOW))
 			return s;
 	}
 	return NULL;
@@ -131,7 +134,7 @@ static struct process *ray_server_of(const struct processes *p,
 
 		if (s->kind != PROCESS_SERVER || s->root != (int)i ||
 		    s->simulated || strcmp(s->engine, actor->title.engine) ||
-		    (said ? !s->ray : has_workers(p, s, false)))
+		    (said ? !s->ray : has_workers(p, s, BELOW)))
 			continue;
 		++*n;
 		only = s;
@@ -269,7 +272,7 @@ static void drop_supervisors(struct processes *p)
 	for (unsigned i = 0; i < p->n; i++) {
 		struct process *s = &p->all[i];
 		bool serves = s->kind != PROCESS_SERVER || s->root != (int)i ||
-			      has_workers(p, s, true);
+			      has_workers(p, s, ANY);
 		bool above = false;
 
 		for (unsigned k = 0; k < p->n && !serves && !above; k++)
