@@ -135,6 +135,27 @@ static void put_what_ifs(struct text *t, const struct snapshot *s)
 	jput_end(t, ']');
 }
 
+static void put_checks(struct text *t, const struct snapshot *s)
+{
+	static const char *const states[] = { "unknown", "agrees", "differs" };
+
+	jput_key(t, "checks");
+	jput_begin(t, '[');
+	for (unsigned i = 0; i < s->n_checks && i < SNAPSHOT_CHECKS_MAX; i++) {
+		const struct snapshot_check *c = &s->checks[i];
+
+		jput_begin(t, '{');
+		jput_string(t, "name", c->name);
+		jput_string(t, "state", states[c->state]);
+		jput_double(t, "ours", c->ours);
+		jput_double(t, "theirs", c->theirs);
+		jput_double(t, "tolerance_ratio", c->tolerance_ratio);
+		jput_string(t, "why", c->why);
+		jput_end(t, '}');
+	}
+	jput_end(t, ']');
+}
+
 static void json_write(struct text *t, const struct snapshot *s)
 {
 	struct c_locale l;
@@ -160,6 +181,7 @@ static void json_write(struct text *t, const struct snapshot *s)
 			s->n_draft < SNAPSHOT_DRAFT_MAX ? s->n_draft
 							: SNAPSHOT_DRAFT_MAX);
 	json_put_requests(t, &s->requests);
+	put_checks(t, s);
 	jput_end(t, '}');
 	text_write(t, "\n", 1);
 	c_locale_leave(&l);

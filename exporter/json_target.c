@@ -68,6 +68,15 @@ static void put_rank(struct text *t, const struct snapshot_rank *r)
 	jput_end(t, '}');
 }
 
+static void put_options(struct text *t, const struct snapshot_target *g)
+{
+	jput_key(t, "options");
+	jput_begin(t, '{');
+	for (unsigned i = 0; i < g->n_options && i < SNAPSHOT_OPTIONS_MAX; i++)
+		jput_string(t, g->options[i].name, g->options[i].value);
+	jput_end(t, '}');
+}
+
 void json_put_target(struct text *t, const struct snapshot *s)
 {
 	const struct snapshot_target *g = &s->target;
@@ -93,6 +102,8 @@ void json_put_target(struct text *t, const struct snapshot *s)
 	jput_string(t, "pod", g->pod);
 	jput_string(t, "namespace", g->pod_namespace);
 	jput_string(t, "container", g->container);
+	jput_string(t, "config_origin", g->config_origin);
+	put_options(t, g);
 	jput_end(t, '}');
 }
 

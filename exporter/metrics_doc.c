@@ -124,6 +124,12 @@ static const struct row json_rows[] = {
 	{ { "`target.pod`", "string",
 	    "name of its Kubernetes pod; beside it `namespace` and "
 	    "`container`, the id of its control group" } },
+	{ { "`target.config_origin`", "string",
+	    "where the model's shape was found" } },
+	{ { "`target.options`", "object",
+	    "options of the server that matter, by their names here (`tp`, "
+	    "`capture_sizes`, `stream_interval`, ...), as they were given or "
+	    "as the server reports them; docs/ENGINES.md" } },
 	{ { "`target.compute_type`", "string",
 	    "arithmetic whose dense peak `mfu_ratio` is a share of: `BF16`, "
 	    "`FP8`, `FP4`; that of the expert GEMMs on this GPU" } },
@@ -184,6 +190,11 @@ static const struct row json_rows[] = {
 	{ { "`findings[].gain_ratio`", "number",
 	    "share of the cost that the advice is predicted to save" } },
 	{ { "`findings[].text`", "string", "one sentence for people" } },
+	{ { "`checks[]`", "array",
+	    "our numbers against the engine's own, empty without them: "
+	    "`name`, `state` (`unknown`, `agrees`, `differs`), `ours`, "
+	    "`theirs`, `tolerance_ratio` (of the larger one), `why` (what "
+	    "explains a difference, or `null`); docs/ENGINES.md" } },
 	{ { "`what_if[]`", "array",
 	    "changes to the deployment, one object each, all modelled; empty "
 	    "while nothing runs. Everything that is not named stays; the "

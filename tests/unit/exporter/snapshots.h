@@ -242,6 +242,22 @@ static inline void snapshot_full(struct snapshot *s)
 	snapshot_total_seconds(&s->totals[HISTOGRAM_TTFT]);
 	snapshot_total_rows(&s->totals[HISTOGRAM_ROWS_PER_EXPERT]);
 	s->group_share[0] = ok(0.6, SOURCE_MEASURED);
+	s->target.n_options = 2;
+	s->target.options[0] = (struct snapshot_option){ "tp", "2" };
+	s->target.options[1] =
+		(struct snapshot_option){ "capture_sizes", "1..512 (67)" };
+	s->n_checks = 2;
+	s->checks[0] = (struct snapshot_check){ .name = "in_flight",
+						.state = CHECK_AGREES,
+						.ours = 16,
+						.theirs = 17,
+						.tolerance_ratio = 0.125 };
+	s->checks[1] = (struct snapshot_check){ .name = "mfu_ratio",
+						.state = CHECK_UNKNOWN,
+						.ours = NAN,
+						.theirs = NAN,
+						.tolerance_ratio = 0.25,
+						.why = "neither is known" };
 	s->n_findings = 1;
 	s->findings[0] = (struct finding){
 		.rule = "valley_near",
