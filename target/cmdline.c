@@ -290,6 +290,10 @@ void cmdline_model_name(const struct cmdline *c, char *out, size_t room)
 	size_t n = strlen(start);
 	const char *slash;
 
+	if (strchr(start, '$')) { /* a script's variable */
+		out[0] = '\0';
+		return;
+	}
 	if (hub) {
 		hub += strlen("/models--");
 		hub_name(hub, strcspn(hub, "/"), out, room);

@@ -158,8 +158,11 @@ static void set_array(struct launch *l, const json_t *v)
 	set_sizes(l, sizes, n, false);
 }
 
-static void compilation(struct launch *l, const json_t *o)
+/* Of a config that says nothing about graphs, the text. */
+static void compilation(struct launch *l, const json_t *o, const char *text)
 {
+	unsigned n = l->n;
+
 	const json_t *sizes = member(o, "cudagraph_capture_sizes", NULL);
 	const json_t *most =
 		member(o, "max_cudagraph_capture_size", "max_capture_size");
@@ -175,6 +178,8 @@ static void compilation(struct launch *l, const json_t *o)
 			 member(o, "cudagraph_mode", NULL));
 	else if (json_is_true(member(o, "full_cuda_graph", NULL)))
 		launch_set(l, LAUNCH_GRAPH_MODE, "FULL");
+	if (l->n == n)
+		launch_set(l, LAUNCH_COMPILATION, text);
 }
 
 static void speculative(struct launch *l, const json_t *o)
@@ -214,7 +219,7 @@ void launch_set_json(struct launch *l, enum launch_id id, const char *json)
 	json_t *o = json_loads(json, JSON_DISABLE_EOF_CHECK, NULL);
 
 	if (json_is_object(o) && id == LAUNCH_GRAPH_MODE)
-		compilation(l, o);
+		compilation(l, o, json);
 	else if (json_is_object(o) && id == LAUNCH_SPECULATIVE)
 		speculative(l, o);
 	else if (json_is_object(o) && id == LAUNCH_REDUNDANT)
