@@ -39,9 +39,17 @@ def cost(where, by=""):
             f"/ ({sum_of('tokens_per_second', where, by)} > 0)")
 
 
+def distribution(metric, where=ONE):
+    """The rate of a histogram's buckets: classic ones (two operands with le),
+    or, where Prometheus keeps native histograms alone, those."""
+    window = f"{{{where}}}[$__rate_interval]"
+    return (f"sum by (le) (rate(moetop_{metric}_bucket{window}))",
+            f"sum (rate(moetop_{metric}{window}))")
+
+
 def quantiles(metric, where=ONE):
-    return [Query(f"histogram_quantile({q}, sum by (le) (rate(moetop_{metric}"
-                  f"_bucket{{{where}}}[$__rate_interval])))", f"p{q * 100:g}")
+    return [Query("\nor ".join(f"histogram_quantile({q}, {x})" for x in
+                               distribution(metric, where)), f"p{q * 100:g}")
             for q in (0.5, 0.9, 0.99)]
 
 
@@ -416,8 +424,8 @@ def experts_traffic():
         "How requests share experts",
         heat("Rows per active expert", "cps", "How many rows an expert had"
              " when it was read: mass at 1 is what the valley is made of.",
-             f"sum by (le) (rate(moetop_rows_per_expert_bucket{{{ONE}}}"
-             "[$__rate_interval]))", "{{le}}", w=8, h=8),
+             "\nor ".join(distribution("rows_per_expert")), "{{le}}", w=8,
+             h=8),
         Panel("Overlap", "percentunit", "Rows whose expert another request"
               " also chose: measured, for uniform routing, and for independent"
               " requests with this popularity.",
