@@ -93,6 +93,18 @@ static void on_signal(void *arg, int signo)
 		loop_stop(r->loop, STATUS_OK);
 }
 
+static void set_interval(void *arg, double interval_s)
+{
+	struct replay *r = arg;
+
+	if (interval_s < 0.02)
+		interval_s = 0.02;
+	if (interval_s > 60)
+		interval_s = 60;
+	r->interval_s = interval_s;
+	loop_set_period(r->loop, r->timer, (uint64_t)(interval_s * 1e9));
+}
+
 static void on_wish(void *arg, unsigned wish)
 {
 	struct replay *r = arg;
@@ -100,13 +112,8 @@ static void on_wish(void *arg, unsigned wish)
 	if (wish & TUI_QUIT)
 		loop_stop(r->loop, STATUS_OK);
 	if (wish & (TUI_FASTER | TUI_SLOWER)) {
-		r->interval_s *= wish & TUI_FASTER ? 0.5 : 2;
-		if (r->interval_s < 0.02)
-			r->interval_s = 0.02;
-		if (r->interval_s > 60)
-			r->interval_s = 60;
-		loop_set_period(r->loop, r->timer,
-				(uint64_t)(r->interval_s * 1e9));
+		set_interval(r, r->interval_s * (wish & TUI_FASTER ? 0.5 : 2));
+		views_interval(r->views, r->interval_s);
 	}
 }
 
@@ -117,6 +124,7 @@ static int open_all(struct replay *r)
 					     .screen = views_want_screen(
 						     r->settings),
 					     .wish = on_wish,
+					     .interval = set_interval,
 					     .arg = r };
 	struct views_config with_loop = config;
 	char why[256] = "";

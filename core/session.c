@@ -125,8 +125,10 @@ static void on_signal(void *arg, int signo)
 		loop_stop(s->loop, STATUS_OK);
 }
 
-static void set_interval(struct session *s, double interval_s)
+static void set_interval(void *arg, double interval_s)
 {
+	struct session *s = arg;
+
 	if (interval_s < INTERVAL_MIN_S)
 		interval_s = INTERVAL_MIN_S;
 	if (interval_s > INTERVAL_MAX_S)
@@ -146,6 +148,8 @@ static void on_wish(void *arg, unsigned wish)
 		set_interval(s, s->interval_s / 2);
 	if (wish & TUI_SLOWER)
 		set_interval(s, s->interval_s * 2);
+	if (wish & (TUI_FASTER | TUI_SLOWER))
+		views_interval(s->views, s->interval_s);
 	if (wish & TUI_WINDOW)
 		s->context.window_wish++;
 }
@@ -244,6 +248,7 @@ static int open_views(struct session *s)
 					     .screen = s->screen,
 					     .recorder = s->config->recorder,
 					     .wish = on_wish,
+					     .interval = set_interval,
 					     .arg = s };
 	char why[256] = "";
 	int err = views_open(&s->views, &config, why, sizeof(why));

@@ -81,6 +81,10 @@ int settings_parse(struct settings *s, int argc, char **argv, char *why,
 		   size_t why_bytes);
 void settings_fini(struct settings *s);
 
+/* The word of a choice: settings_word("theme", s->theme, ...); "" for what is
+ * no choice. */
+void settings_word(const char *option, int index, char *out, size_t bytes);
+
 /* Path of the user's file, whether it is there or not; -ENOENT: the environment
  * names no home; -ENAMETOOLONG. */
 int settings_user_path(char *out, size_t bytes);

@@ -229,6 +229,15 @@ static void get_choice(const struct option *o, int index, char *out,
 	snprintf(out, bytes, "%.*s", (int)strcspn(word, "|"), word);
 }
 
+void settings_word(const char *name, int index, char *out, size_t bytes)
+{
+	const struct option *o = settings_find(name, strlen(name));
+
+	out[0] = '\0';
+	if (o && o->type == OPTION_CHOICE)
+		get_choice(o, index, out, bytes);
+}
+
 void settings_get(const struct settings *s, const struct option *o, char *out,
 		  size_t bytes)
 {

@@ -2,6 +2,7 @@
 #include "core/clock.h"
 #include "core/notify.h"
 #include "core/say.h"
+#include "core/set_up.h"
 #include "exporter/exporter.h"
 #include "tui/tui.h"
 
@@ -16,6 +17,8 @@
 struct views {
 	struct views_config config;
 	struct tui *tui;
+	struct set_up set_up;
+	double interval_s; /* that the screen has been told */
 	struct http *http;
 	bool json;
 	struct text text; /* of the last JSON line */
@@ -62,25 +65,61 @@ static int open_http(struct views *v, char *why, size_t why_bytes)
 	return s->listen ? http_open(&v->http, &config, why, why_bytes) : 0;
 }
 
+static bool no_color(const struct settings *s)
+{
+	const char *asked = getenv("NO_COLOR");
+
+	return s->no_color || (asked && *asked);
+}
+
+/* theme gets its name, and must outlive the options. */
+static struct tui_options options_of(const struct settings *s, char theme[32])
+{
+	settings_word("theme", s->theme, theme, 32);
+	return (struct tui_options){
+		.ascii = s->ascii || strcmp(nl_langinfo(CODESET), "UTF-8"),
+		.color = !no_color(s),
+		.depth = (enum tui_depth)s->color_depth,
+		.theme = theme,
+		.no_mouse = s->mouse != 0,
+		.no_highlight = s->highlight != 0,
+		.screen = (unsigned)s->screen,
+	};
+}
+
+static void on_change(void *arg, const struct settings *now)
+{
+	struct views *v = arg;
+	char theme[32];
+	const struct tui_options options = options_of(now, theme);
+
+	tui_change(v->tui, &options);
+	if (v->config.interval && now->interval != v->interval_s)
+		v->config.interval(v->config.arg, now->interval);
+	v->interval_s = now->interval;
+}
+
 static int open_screen(struct views *v, char *why, size_t why_bytes)
 {
 	const struct settings *s = v->config.settings;
-	const char *no_color = getenv("NO_COLOR");
 	struct tui_options options;
+	char theme[32];
 	int err;
 
 	if (!v->config.screen)
 		return 0;
 	setlocale(LC_ALL, "");
-	options = (struct tui_options){
-		.ascii = s->ascii || strcmp(nl_langinfo(CODESET), "UTF-8"),
-		.color = !s->no_color && !(no_color && *no_color),
-	};
 	/* numbers in files and JSON keep their point */
 	setlocale(LC_NUMERIC, "C");
+	set_up_init(&v->set_up, s, on_change, v);
+	v->interval_s = s->interval;
+	options = options_of(s, theme);
+	options.setup = &v->set_up.tui;
 	err = tui_open(&v->tui, &options);
 	if (!err)
 		err = loop_watch(v->config.loop, tui_fd(v->tui), on_keys, v);
+	if (!err && s->bad_lines)
+		tui_say(v->tui, s->first_bad);
 	if (err == -ENOTTY)
 		snprintf(why, why_bytes,
 			 "screen: standard output is no terminal; use --json, "
@@ -89,6 +128,24 @@ static int open_screen(struct views *v, char *why, size_t why_bytes)
 		snprintf(why, why_bytes, "screen: %s; check TERM",
 			 strerror(-err));
 	return err;
+}
+
+void views_say(struct views *v, const char *text)
+{
+	if (v->tui)
+		tui_say(v->tui, text);
+}
+
+void views_interval(struct views *v, double interval_s)
+{
+	char text[64];
+
+	if (!v->tui)
+		return;
+	v->interval_s = interval_s;
+	set_up_interval(&v->set_up, interval_s);
+	snprintf(text, sizeof(text), "a picture every %.3g s", interval_s);
+	tui_say(v->tui, text);
 }
 
 int views_open(struct views **out, const struct views_config *config, char *why,

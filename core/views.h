@@ -24,6 +24,8 @@ struct views_config {
 	struct recorder *recorder; /* borrowed; NULL: none */
 	/* Called with enum tui_wish bits, those that views cannot fulfil. */
 	void (*wish)(void *arg, unsigned wish);
+	/* The interval was set on the set-up screen; NULL legal. */
+	void (*interval)(void *arg, double interval_s);
 	void *arg;
 };
 
@@ -43,6 +45,11 @@ int views_publish_all(struct views *v, const struct snapshot *const *list,
 /* The status to end with after that error, which is said unless it is -EPIPE:
  * a reader that has had enough is no failure. */
 int views_failed(int err);
+
+/* The interval is another now: said on the screen. */
+void views_interval(struct views *v, double interval_s);
+/* A line for the screen's message bar and log; nothing without a screen. */
+void views_say(struct views *v, const char *text);
 
 /* SIGWINCH arrived. */
 void views_resized(struct views *v);

@@ -63,11 +63,17 @@ static void choose(struct setup *s, int step)
 	const char *words[16], *p = o->words;
 	size_t bytes[16];
 	int n = 0, at = 0;
-	char value[64];
+	char value[TUI_VALUE_BYTES];
 
 	while (*p && n < 16) {
+		bool absent = *p == '!';
+
 		words[n] = p;
 		bytes[n] = strcspn(p, "|");
+		if (absent) {
+			p += bytes[n] + (p[bytes[n]] == '|');
+			continue;
+		}
 		if (strlen(o->value) == bytes[n] &&
 		    !strncmp(o->value, p, bytes[n]))
 			at = n;

@@ -27,14 +27,16 @@ enum tui_depth {
 
 /*
  * An option as the set-up screen shows and changes it.  The words of a choice
- * are separated by |; words of a flag are NULL and its value is "true" or "",
- * a number and a text have words "".
+ * are separated by |, and one that begins with ! cannot be chosen; words of a
+ * flag are NULL and its value is "true" or "", a number and a text have words
+ * "".
  */
+#define TUI_VALUE_BYTES 128u
 struct tui_option {
 	const char *name, *help, *words;
 	const char *origin; /* "default", "argument", "config", ... */
 	bool live;          /* a change takes effect at once */
-	char value[64];
+	char value[TUI_VALUE_BYTES];
 };
 #define TUI_OPTIONS_MAX 48u
 
