@@ -1,6 +1,7 @@
 #include "core/collector.h"
 #include "core/clock.h"
 #include "core/identity.h"
+#include "core/options.h"
 #include "model/hw.h"
 
 #include <errno.h>
@@ -35,6 +36,7 @@ struct collector {
 	bool gone;
 	char host[48];
 	struct identity identity;
+	struct checks checks;
 	struct snapshot snapshot;
 };
 
@@ -187,6 +189,7 @@ static void describe_target(struct collector *c, struct snapshot *out)
 	snprintf(to->config_origin, sizeof(to->config_origin), "%s",
 		 t->config_origin);
 	snprintf(to->host, sizeof(to->host), "%s", c->host);
+	options_put(to, &t->launch);
 	if (t->have_arch) {
 		to->experts = t->arch.experts;
 		to->top_k = t->arch.top_k;
@@ -302,7 +305,14 @@ const struct snapshot *collector_snapshot(struct collector *c, uint64_t now_ns,
 			 gpu ? gpu->name : c->target->gpu_hint);
 	model_update(c->model, &in,
 		     c->target->have_arch ? &c->target->arch : NULL, gpu, out);
+	checks_update(&c->checks, &c->context->claims, &in, gpu, out);
 	return out;
+}
+
+void collector_distinguish(struct collector *c)
+{
+	c->identity.distinguished = true;
+	identity_fill(&c->identity, &c->snapshot.target);
 }
 
 static void age(struct value *v)

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "core/attach.h"
+#include "model/checks.h"
 #include "model/sample.h"
 #include "model/snapshot.h"
 #include "target/target.h"
@@ -43,6 +44,7 @@ struct source_context {
 	unsigned n_gpu_pids;
 	pid_t gpu_pids[TARGET_RANKS_MAX];
 	uint32_t window_wish; /* grows when somebody wants a kernel window */
+	struct engine_claims claims; /* what the engine says of itself */
 	/* Where kernel spans and counter samples meet; NULL: no such counter.
 	 * spans: its samples come, so the agents shall send spans. */
 	struct layer_bytes *layer_bytes;
