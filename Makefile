@@ -48,8 +48,9 @@ obj      = $(patsubst %.c,$(O)/%.o,$(filter-out %.bpf.c core/main.c, \
              $(wildcard $(1)/*.c)))
 wire_pb := $(proto:%.proto=$(O)/%.pb-c.o)
 archives := $(folders:%=$(O)/%.a)
-# The agent takes all of cupti/ but NVML, which only the collector uses.
-agent   := $(wildcard agent/*.c) $(filter-out cupti/nvml.c, \
+# The agent takes all of cupti/ but NVML and the sampler of counters, which only
+# the collector uses.
+agent   := $(wildcard agent/*.c) $(filter-out cupti/nvml.c cupti/pm%, \
              $(wildcard cupti/*.c)) wire/ring.c
 simlib  := $(O)/sim/lib/libcuda.so.1 $(O)/sim/lib/libcupti.so.13 \
            $(O)/sim/lib/libnvidia-ml.so.1
@@ -85,9 +86,10 @@ $(O)/sim/lib/libcuda.so.1: $(patsubst %.c,$(O)/%.pic.o, \
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) -shared -Wl,-soname,libcuda.so.1 \
 	    -o $@ $^ -ldl -lpthread -lm
 $(O)/sim/lib/libcupti.so.13: $(patsubst %.c,$(O)/%.pic.o, \
-		$(wildcard sim/gpu/cupti_*.c)) $(O)/sim/lib/libcuda.so.1
+		$(wildcard sim/gpu/cupti_*.c)) $(gpu_common) \
+		$(O)/sim/lib/libcuda.so.1
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) -shared -Wl,-soname,libcupti.so.13 \
-	    -Wl,-rpath,'$$ORIGIN' -o $@ $^ -ldl -lpthread
+	    -Wl,-rpath,'$$ORIGIN' -o $@ $^ -ldl -lpthread -lm
 $(O)/sim/lib/libnvidia-ml.so.1: $(patsubst %.c,$(O)/%.pic.o, \
 		$(wildcard sim/gpu/nvml_*.c)) $(gpu_common)
 	@mkdir -p $(@D)

@@ -162,6 +162,76 @@ int sim_shm_read(const struct sim_shm *s, uint64_t t, struct sim_counters *out)
 	return -EAGAIN;
 }
 
+/* The part of a segment's amounts that lies in [from, to). */
+static void add_part(const struct sim_segment *g, uint64_t from, uint64_t to,
+		     struct sim_counters *out)
+{
+	uint64_t start = get(&g->start_ns), end = get(&g->end_ns);
+	uint64_t low = start > from ? start : from;
+	uint64_t high = end < to ? end : to;
+	double part;
+
+	if (high <= low)
+		return;
+	part = (double)(high - low) / (double)(end - start);
+	out->read_bytes += (uint64_t)(part * (double)get(&g->amount[0]));
+	out->write_bytes += (uint64_t)(part * (double)get(&g->amount[1]));
+	out->busy_ns += (uint64_t)(part * (double)get(&g->amount[2]));
+	out->tensor_ns += (uint64_t)(part * (double)get(&g->amount[3]));
+}
+
+/* Segments are nearly in order of time; each is in a few of the intervals. */
+static void spread(const struct sim_shm *s, const uint64_t *edge, unsigned n,
+		   struct sim_counters *out)
+{
+	uint64_t count = get(&s->count);
+	uint64_t have = count < SIM_SHM_SEGMENTS ? count : SIM_SHM_SEGMENTS;
+	unsigned near = 0;
+
+	for (uint64_t i = count - have; i < count; i++) {
+		const struct sim_segment *g = &s->ring[i % SIM_SHM_SEGMENTS];
+		uint64_t start = get(&g->start_ns), end = get(&g->end_ns);
+
+		if (end <= edge[0] || start >= edge[n])
+			continue;
+		while (near > 0 && edge[near] > start)
+			near--;
+		while (near + 1 < n && edge[near + 1] <= start)
+			near++;
+		for (unsigned k = near; k < n && edge[k] < end; k++)
+			add_part(g, edge[k], edge[k + 1], &out[k]);
+	}
+}
+
+int sim_shm_between(const struct sim_shm *s, const uint64_t *edge, unsigned n,
+		    struct sim_counters *out)
+{
+	struct sim_counters found[SIM_SHM_BINS_MAX];
+
+	if (n > SIM_SHM_BINS_MAX)
+		return -EINVAL;
+	for (int tries = 0; tries < 1000; tries++) {
+		uint64_t seq =
+			atomic_load_explicit(&s->seq, memory_order_acquire);
+
+		if (seq & 1)
+			continue;
+		memset(found, 0, sizeof(found));
+		spread(s, edge, n, found);
+		atomic_thread_fence(memory_order_acquire);
+		if (get(&s->seq) != seq)
+			continue;
+		for (unsigned k = 0; k < n; k++) {
+			out[k].read_bytes += found[k].read_bytes;
+			out[k].write_bytes += found[k].write_bytes;
+			out[k].busy_ns += found[k].busy_ns;
+			out[k].tensor_ns += found[k].tensor_ns;
+		}
+		return 0;
+	}
+	return -EAGAIN;
+}
+
 /* Map the file if its process lives; remove it if not. */
 static struct sim_shm *map_live(const char *name)
 {

@@ -22,10 +22,11 @@
 #pragma GCC visibility push(hidden)
 
 #define SIM_SHM_MAGIC UINT64_C(0x75706753746f656d)
-#define SIM_SHM_VERSION 1u
-#define SIM_SHM_SEGMENTS 16384u
-#define SIM_SHM_SPAN_NS 100000u /* work is joined into segments up to this */
+#define SIM_SHM_VERSION 2u
+#define SIM_SHM_SEGMENTS 65536u
+#define SIM_SHM_SPAN_NS 20000u /* work is joined into segments up to this */
 #define SIM_SHM_DEVICES 16u
+#define SIM_SHM_BINS_MAX 1024u
 
 struct sim_counters { /* amounts of a segment, or sums since the start */
 	uint64_t read_bytes, write_bytes;
@@ -64,6 +65,14 @@ void sim_shm_add(struct sim_shm *s, uint64_t start_ns, uint64_t end_ns,
 
 /* Counters at time t.  0, or -EAGAIN when the writer stays at work. */
 int sim_shm_read(const struct sim_shm *s, uint64_t t, struct sim_counters *out);
+
+/*
+ * The amounts between edge[i] and edge[i + 1] are added to out[i], i < n <=
+ * SIM_SHM_BINS_MAX; edges ascend.  What was overwritten before is missing, so edges are of the last
+ * half second.  0, or -EAGAIN.
+ */
+int sim_shm_between(const struct sim_shm *s, const uint64_t *edge, unsigned n,
+		    struct sim_counters *out);
 
 /*
  * Call fn for the file of every live process, mapped read-only for the call;
