@@ -14,6 +14,7 @@
 enum {
 	NVML_OK = 0,
 	NVML_GPU_IS_LOST = 15,
+	NVML_CLOCK_SM = 1,
 	NVML_CLOCK_MEM = 2,
 	GPM_ANY_TENSOR_UTIL = 5, /* percent */
 	GPM_DRAM_BW_UTIL = 10,   /* percent of the peak, both directions */
@@ -60,6 +61,7 @@ struct api {
 	int (*handle)(unsigned index, void **device);
 	int (*name)(void *device, char *name, unsigned bytes);
 	int (*max_clock)(void *device, int which, unsigned *mhz);
+	int (*clock)(void *device, int which, unsigned *mhz);
 	int (*bus_width)(void *device, unsigned *bits);
 	int (*utilization)(void *device, struct utilization *out);
 	int (*processes)(void *device, unsigned *n, struct process_info *out);
@@ -90,6 +92,7 @@ static const struct {
 	NEED(name, "nvmlDeviceGetName"),
 	MAY(error_string, "nvmlErrorString"),
 	MAY(max_clock, "nvmlDeviceGetMaxClockInfo"),
+	MAY(clock, "nvmlDeviceGetClockInfo"),
 	MAY(bus_width, "nvmlDeviceGetMemoryBusWidth"),
 	MAY(utilization, "nvmlDeviceGetUtilizationRates"),
 	MAY(processes, "nvmlDeviceGetComputeRunningProcesses_v3"),
@@ -271,9 +274,10 @@ static void read_gpm(struct nvml *n, struct device *d, struct nvml_reading *out)
 
 int nvml_read(struct nvml *n, unsigned i, struct nvml_reading *out)
 {
-	struct nvml_reading r = { NAN, NAN, NAN };
+	struct nvml_reading r = { NAN, NAN, NAN, NAN };
 	struct device *d = &n->devices[i];
 	struct utilization u;
+	unsigned mhz;
 	int result;
 
 	if (n->api.utilization) {
@@ -284,6 +288,9 @@ int nvml_read(struct nvml *n, unsigned i, struct nvml_reading *out)
 		if (result == NVML_OK)
 			r.sm = u.gpu / 100.0;
 	}
+	if (n->api.clock &&
+	    n->api.clock(d->handle, NVML_CLOCK_SM, &mhz) == NVML_OK)
+		r.sm_clock_hz = mhz * 1e6;
 	if (d->gpu.gpm)
 		read_gpm(n, d, &r);
 	*out = r;

@@ -33,6 +33,7 @@ struct nvml_gpu {
  * sm is NVML's own utilisation: a kernel was running. */
 struct nvml_reading {
 	double sm, dram, tensor;
+	double sm_clock_hz; /* of now; NAN unknown */
 };
 
 /*
