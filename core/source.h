@@ -49,6 +49,10 @@ struct source_context {
 	 * spans: its samples come, so the agents shall send spans. */
 	struct layer_bytes *layer_bytes;
 	bool spans;
+	/* Of the server's first GPU, from NVML: its number there, -1 unknown;
+	 * bytes per second, and the SM clock of now, NAN unknown. */
+	int gpu_index;
+	double gpu_peak_bw, sm_clock_hz;
 };
 
 struct source;
@@ -81,6 +85,7 @@ extern const struct source_ops source_requests; /* bpf/tracker.h: T1 */
 extern const struct source_ops source_agent;    /* wire/ring.h: T2 and T3 */
 extern const struct source_ops source_nvml;     /* cupti/nvml.h: T0 and C */
 extern const struct source_ops source_engine;   /* the engine's /metrics: T0 */
+extern const struct source_ops source_counters; /* cupti/pm.h: C, after nvml */
 
 /* Set one tier of a snapshot; remedy may be "". */
 void source_tier(struct snapshot *out, enum tier tier, enum tier_state state,

@@ -202,6 +202,20 @@ static bool take_pids(struct source *s, const struct gpu_state *g)
 	return any;
 }
 
+/* For who samples its counters: the first GPU, where the first rank is. */
+static void tell_gpu(const struct source *s)
+{
+	struct source_context *x = s->context;
+
+	x->gpu_index = -1;
+	x->gpu_peak_bw = x->sm_clock_hz = NAN;
+	if (!s->n)
+		return;
+	x->gpu_index = (int)s->gpus[0].gpu.index;
+	x->gpu_peak_bw = s->gpus[0].gpu.peak_bytes_per_second;
+	x->sm_clock_hz = s->gpus[0].reading.sm_clock_hz;
+}
+
 static int nvml_source_poll(struct source *s, uint64_t now_ns)
 {
 	struct board *b = s->board;
@@ -213,6 +227,7 @@ static int nvml_source_poll(struct source *s, uint64_t now_ns)
 			s->gpus[s->n++] = b->gpus[i];
 	if (!s->n && b->n == 1)
 		s->gpus[s->n++] = b->gpus[0];
+	tell_gpu(s);
 	s->read_ns = b->read_ns;
 	s->now_ns = now_ns;
 	memcpy(s->why, b->why, sizeof(s->why));

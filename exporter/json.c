@@ -176,6 +176,7 @@ static void json_write(struct text *t, const struct snapshot *s)
 	put_what_ifs(t, s);
 	json_put_health(t, s);
 	json_put_step(t, s);
+	json_put_bytes(t, &s->bytes);
 	json_put_classes(t, s);
 	json_put_layers(t, "draft_layers", s->draft,
 			s->n_draft < SNAPSHOT_DRAFT_MAX ? s->n_draft

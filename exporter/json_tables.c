@@ -92,6 +92,21 @@ void json_put_step(struct text *t, const struct snapshot *s)
 	jput_end(t, '}');
 }
 
+void json_put_bytes(struct text *t, const struct snapshot_bytes *b)
+{
+	bool any = b->method[0];
+
+	jput_key(t, "bytes");
+	jput_begin(t, '{');
+	jput_string(t, "method", b->method);
+	jput_double(t, "samples", any ? b->samples : NAN);
+	jput_value(t, "residual_ratio", b->residual_ratio);
+	jput_value(t, "condition", b->condition);
+	jput_value(t, "layer_error_ratio", b->layer_error_ratio);
+	jput_double(t, "clock_offset_seconds", any ? b->offset_ns / 1e9 : NAN);
+	jput_end(t, '}');
+}
+
 void json_put_layers(struct text *t, const char *name,
 		     const struct snapshot_layer *layers, unsigned n)
 {
@@ -105,8 +120,15 @@ void json_put_layers(struct text *t, const char *name,
 		jput_value(t, "seconds_per_step", l->seconds_per_step);
 		jput_value(t, "rows", l->rows);
 		jput_value(t, "active_experts", l->active_experts);
+		jput_string(
+			t, "active_experts_source",
+			value_known(l->active_experts)
+				? value_source_name(l->active_experts.source)
+				: "");
 		jput_value(t, "single_row_experts", l->single_row_experts);
 		jput_value(t, "dram_bytes_per_step", l->dram_bytes_per_step);
+		jput_value(t, "expert_bytes_per_step",
+			   l->expert_bytes_per_step);
 		jput_string(t, "backend", l->backend);
 		jput_value(t, "before_seconds_per_step",
 			   l->before_seconds_per_step);

@@ -32,6 +32,7 @@ void json_put_regime(struct text *t, const struct snapshot *s);
 void json_put_layers(struct text *t, const char *name,
 		     const struct snapshot_layer *layers, unsigned n);
 void json_put_step(struct text *t, const struct snapshot *s);
+void json_put_bytes(struct text *t, const struct snapshot_bytes *b);
 void json_put_classes(struct text *t, const struct snapshot *s);
 void json_put_health(struct text *t, const struct snapshot *s);
 void json_put_requests(struct text *t, const struct snapshot_requests *r);

@@ -161,10 +161,16 @@ static const struct row json_rows[] = {
 	    "top-k to the last routing or expert kernel, gaps left out" } },
 	{ { "`layers[].rows`", "number",
 	    "R of the layer, mean over decode steps" } },
-	{ { "`layers[].active_experts`", "number", "U of the layer" } },
+	{ { "`layers[].active_experts`", "number",
+	    "U of the layer: from sampled rows, else from "
+	    "`expert_bytes_per_step`" } },
+	{ { "`layers[].active_experts_source`", "string",
+	    "`measured`, `inferred`, or `null`" } },
 	{ { "`layers[].single_row_experts`", "number", "F1 of the layer" } },
 	{ { "`layers[].dram_bytes_per_step`", "number",
-	    "DRAM bytes attributed to the layer" } },
+	    "DRAM bytes of the layer's block, all GPUs, by model/bytes.h" } },
+	{ { "`layers[].expert_bytes_per_step`", "number",
+	    "of them, those of the expert kernels" } },
 	{ { "`layers[].backend`", "string",
 	    "class of the kernels that do its expert GEMMs" } },
 	{ { "`layers[].before_seconds_per_step`", "number",
@@ -182,6 +188,19 @@ static const struct row json_rows[] = {
 	    "belongs to the kernel that started first), `sum_seconds_per_step` "
 	    "(durations added up, larger where streams overlap), `share_ratio` "
 	    "of the layer's time; not in recordings" } },
+	{ { "`bytes.method`", "string",
+	    "how bytes of layers are known: `layers` (a rate per layer and "
+	    "kernel group), `groups` (a rate per group), `total`, or "
+	    "`null`" } },
+	{ { "`bytes.samples`", "number", "counter samples behind it" } },
+	{ { "`bytes.residual_ratio`", "number",
+	    "rms of what the fit leaves over rms of the samples" } },
+	{ { "`bytes.condition`", "number",
+	    "of its equations: large is uncertain" } },
+	{ { "`bytes.layer_error_ratio`", "number",
+	    "standard error of one layer's expert bytes" } },
+	{ { "`bytes.clock_offset_seconds`", "number",
+	    "found between kernel records and counters" } },
 	{ { "`findings[].rule`", "string", "name of the rule, stable" } },
 	{ { "`findings[].severity`", "string",
 	    "`info`, `notice` or `warning`" } },
@@ -297,7 +316,8 @@ static const struct row json_rows[] = {
 	    "layers of a draft model (multi-token prediction), counted apart "
 	    "from the model's own, with the keys of `layers[]`: `layer`, "
 	    "`seconds_per_step`, `rows`, `active_experts`, "
-	    "`single_row_experts`, `dram_bytes_per_step`, `backend`, "
+	    "`active_experts_source`, `single_row_experts`, "
+	    "`dram_bytes_per_step`, `expert_bytes_per_step`, `backend`, "
 	    "`before_seconds_per_step`, `expert_seconds_per_step`, "
 	    "`fragmentation_ratio`, `share_ratio`, `classes`" } },
 };

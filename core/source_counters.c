@@ -1,0 +1,343 @@
+/*
+ * DRAM bytes every millisecond by PM sampling (--counters=pm), tier C beside
+ * what NVML gives: bytes read and written apart, and by MoE layer where an agent
+ * says when its kernels ran.
+ *
+ * All of CUPTI runs in a child (core/counters.h).  A child that ends, or says
+ * nothing, is started again after a while, but for lack of the right to it.  The
+ * sampler of some releases locks the SM clocks to their base: when they fall
+ * as it starts, it is stopped for good.
+ */
+#include "core/clock.h"
+#include "core/counters.h"
+#include "core/layer_bytes.h"
+#include "core/source.h"
+#include "target/inject_maps.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* No divisor of a usual step time: samples must not be locked to the steps. */
+#define INTERVAL_NS 1030000u
+#define SILENT_NS (5 * NS_PER_S)
+#define AGAIN_NS (30 * NS_PER_S)
+#define FIRST_NS (2 * NS_PER_S) /* so much of the clocks is seen before */
+#define CLOCK_FALL 0.05         /* of the SM clock, as the sampler starts */
+#define CLOCK_JUDGED_NS (6 * NS_PER_S)
+
+enum counters_state { WAITING, STARTING, RUNNING, FAILED };
+
+struct totals {
+	double read_bytes, write_bytes, tensor_ns, ns;
+};
+
+struct source {
+	const struct target *target;
+	struct source_context *context;
+	enum counters_state state;
+	struct counters child;
+	bool over; /* FAILED for good */
+	uint64_t since_ns, retry_ns, heard_ns;
+	double clock_before_hz; /* highest SM clock seen before the start */
+	char why[160], fix[192];
+	struct pm_info info;
+	struct totals now; /* since the last sample */
+	bool split;        /* reads and writes are told apart */
+};
+
+/* ---- what to load --------------------------------------------------------- */
+
+/* The file of a library that a process has mapped, as we can open it. */
+static int find_library(pid_t pid, const char *name, char *out, size_t bytes)
+{
+	struct maps maps;
+	struct map map;
+	size_t place = 0;
+	int err = maps_read(pid, &maps);
+
+	if (err)
+		return err;
+	err = -ENOENT;
+	while (err && maps_next(&maps, &place, &map)) {
+		if (!map_is(&map, name) || map.path_bytes >= PATH_MAX)
+			continue;
+		if (snprintf(out, bytes, "/proc/%d/root%.*s", (int)pid,
+			     (int)map.path_bytes, map.path) < (int)bytes)
+			err = access(out, R_OK) ? -errno : 0;
+	}
+	maps_free(&maps);
+	return err;
+}
+
+static int find_libraries(const struct source *s, char *cupti, char *cuda,
+			  size_t bytes)
+{
+	const struct target *t = s->target;
+	const char *named = getenv("MOETOP_CUPTI");
+
+	cuda[0] = '\0';
+	for (unsigned i = 0; i < t->n_ranks; i++) {
+		const struct target_rank *r = &t->ranks[i];
+
+		if (r->simulated)
+			find_library(r->pid, "libcuda", cuda, bytes);
+		if (named)
+			break;
+		if (!find_library(r->pid, "libcupti", cupti, bytes))
+			return 0;
+	}
+	if (!named)
+		return -ENOENT;
+	snprintf(cupti, bytes, "%s", named);
+	return 0;
+}
+
+/* ---- the child --------------------------------------------------------------- */
+
+static void fail(struct source *s, bool over, uint64_t now_ns, const char *why,
+		 const char *fix)
+{
+	counters_end(&s->child);
+	s->state = FAILED;
+	s->over = over;
+	s->retry_ns = now_ns + AGAIN_NS;
+	s->context->spans = false;
+	snprintf(s->why, sizeof(s->why), "%s", why);
+	snprintf(s->fix, sizeof(s->fix), "%s", fix);
+}
+
+static void start(struct source *s, uint64_t now_ns)
+{
+	char cupti[PATH_MAX], cuda[PATH_MAX];
+	struct pm_options o = {
+		.library = cupti,
+		.device = (unsigned)s->context->gpu_index,
+		.interval_ns = INTERVAL_NS,
+		.peak_bytes_per_second = s->context->gpu_peak_bw,
+	};
+	int err = find_libraries(s, cupti, cuda, sizeof(cupti));
+
+	if (err) {
+		fail(s, false, now_ns,
+		     "PM sampling: the server has no libcupti to use",
+		     "name one in MOETOP_CUPTI");
+		return;
+	}
+	if (cuda[0])
+		o.driver = cuda;
+	err = counters_start(&s->child, &o);
+	if (err) {
+		fail(s, false, now_ns, "PM sampling: no process for it", "");
+		return;
+	}
+	s->state = STARTING;
+	s->since_ns = s->heard_ns = now_ns;
+}
+
+/* ---- messages ------------------------------------------------------------------ */
+
+static void take_status(struct source *s, const struct counters_message *m,
+			uint64_t now_ns)
+{
+	/* A busy counter may be free later, a right does not come by itself. */
+	if (m->status.error) {
+		fail(s, m->status.error != -EBUSY && m->status.error != -EIO,
+		     now_ns, m->status.why, m->status.fix);
+		return;
+	}
+	s->state = RUNNING;
+	s->since_ns = now_ns;
+	s->context->spans = true;
+	s->context->window_wish++;
+	s->now = (struct totals){ 0 };
+}
+
+static void take_reading(struct source *s, const struct pm_reading *r)
+{
+	double ns = (double)(r->end_ns - r->start_ns);
+	bool split = isfinite(r->write_bytes);
+	struct bytes_sample sample = {
+		.start_ns = r->start_ns,
+		.end_ns = r->end_ns,
+		.dram_bytes = r->read_bytes + (split ? r->write_bytes : 0),
+	};
+
+	if (r->end_ns <= r->start_ns || !(r->read_bytes >= 0) ||
+	    !isfinite(r->read_bytes))
+		return;
+	s->split = split;
+	s->now.ns += ns;
+	s->now.read_bytes += r->read_bytes;
+	s->now.write_bytes += split ? r->write_bytes : 0;
+	s->now.tensor_ns += r->tensor_ratio * ns;
+	if (s->context->layer_bytes)
+		layer_bytes_sample(s->context->layer_bytes, &sample);
+}
+
+static void take(struct source *s, const struct counters_message *m,
+		 uint64_t now_ns)
+{
+	s->heard_ns = now_ns;
+	switch (m->kind) {
+	case COUNTERS_STATUS:
+		take_status(s, m, now_ns);
+		break;
+	case COUNTERS_READINGS_ARE:
+		for (uint32_t i = 0; i < m->n && s->state == RUNNING; i++)
+			take_reading(s, &m->readings[i]);
+		break;
+	case COUNTERS_INFO:
+		s->info = m->info;
+		s->info.chip[sizeof(s->info.chip) - 1] = '\0';
+		s->info.metrics[sizeof(s->info.metrics) - 1] = '\0';
+		break;
+	}
+}
+
+static void listen_to_child(struct source *s, uint64_t now_ns)
+{
+	struct counters_message m;
+	int got = 0;
+
+	while (s->child.pid && (got = counters_next(&s->child, &m)) > 0)
+		take(s, &m, now_ns);
+	if (!s->child.pid)
+		return;
+	if (got < 0)
+		fail(s, false, now_ns, "PM sampling ended by itself",
+		     "use --counters=gpm, and report it with moetop doctor "
+		     "--bundle");
+	else if (now_ns >= s->heard_ns + SILENT_NS)
+		fail(s, false, now_ns, "PM sampling does not answer",
+		     "use --counters=gpm");
+}
+
+/* The clocks of a busy GPU hardly move by themselves within seconds. */
+static void judge_clock(struct source *s, uint64_t now_ns)
+{
+	double now = s->context->sm_clock_hz, before = s->clock_before_hz;
+	char why[128];
+
+	if (s->state != RUNNING) {
+		if (now > before)
+			s->clock_before_hz = now;
+		return;
+	}
+	if (!(before > 0) || !(now > 0) || now >= (1 - CLOCK_FALL) * before ||
+	    now_ns >= s->since_ns + CLOCK_JUDGED_NS)
+		return;
+	snprintf(why, sizeof(why),
+		 "PM sampling made the SM clock fall from %.0f to %.0f MHz; "
+		 "it is stopped",
+		 before / 1e6, now / 1e6);
+	fail(s, true, now_ns, why,
+	     "use --counters=gpm, or a server with CUPTI 13.4 or later");
+}
+
+/* ---- the source ----------------------------------------------------------------- */
+
+static int counters_open(struct source **out, const struct target *t,
+			 struct source_context *x, char *why, size_t why_bytes,
+			 char *fix, size_t fix_bytes)
+{
+	struct source *s = calloc(1, sizeof(*s));
+
+	(void)why, (void)why_bytes, (void)fix, (void)fix_bytes;
+	if (!s)
+		return -ENOMEM;
+	s->target = t;
+	s->context = x;
+	s->since_ns = clock_now_ns();
+	*out = s;
+	return 0;
+}
+
+static int counters_fd(struct source *s)
+{
+	(void)s;
+	return -1;
+}
+
+static int counters_poll(struct source *s, uint64_t now_ns)
+{
+	bool due = s->state == WAITING ? now_ns >= s->since_ns + FIRST_NS
+				       : s->state == FAILED && !s->over &&
+						 now_ns >= s->retry_ns;
+
+	if (due && s->context->gpu_index >= 0)
+		start(s, now_ns);
+	listen_to_child(s, now_ns);
+	judge_clock(s, now_ns);
+	return 0;
+}
+
+static void counters_sample(struct source *s, struct sample *out)
+{
+	double per_s = out->gpus * 1e9 / s->now.ns;
+
+	if (s->state != RUNNING || !(s->now.ns > 0))
+		return;
+	out->have_dram = true;
+	out->dram_read = s->now.read_bytes * per_s;
+	out->dram_write = s->split ? s->now.write_bytes * per_s : NAN;
+	if (isfinite(s->now.tensor_ns))
+		out->tensor_active = s->now.tensor_ns / s->now.ns;
+	s->now = (struct totals){ 0 };
+}
+
+static void describe_running(const struct source *s, struct snapshot *out)
+{
+	struct layer_bytes_counts c = { 0 };
+	char what[sizeof(out->health.tiers[0].what)];
+
+	if (s->context->layer_bytes)
+		layer_bytes_count(s->context->layer_bytes, &c);
+	snprintf(what, sizeof(what),
+		 "DRAM bytes every %.2f ms by PM sampling of %s (%s); %llu "
+		 "windows joined, %llu overflows",
+		 INTERVAL_NS / 1e6, s->info.chip[0] ? s->info.chip : "the GPU",
+		 s->info.metrics, (unsigned long long)c.windows,
+		 (unsigned long long)s->info.overflows);
+	source_tier(out, TIER_C, TIER_OK, what, "");
+}
+
+/* What NVML gives stays; why there is not more is said beside it. */
+static void counters_describe(struct source *s, struct snapshot *out)
+{
+	struct snapshot_tier *t = &out->health.tiers[TIER_C];
+	char what[sizeof(t->what)];
+	const char *why = s->state == FAILED ? s->why : "PM sampling starts";
+
+	if (s->state == RUNNING) {
+		describe_running(s, out);
+		return;
+	}
+	snprintf(what, sizeof(what), "%.90s; %.160s", t->what, why);
+	source_tier(out, TIER_C, t->state, what,
+		    s->state == FAILED ? s->fix : t->remedy);
+}
+
+static void counters_close(struct source *s)
+{
+	if (!s)
+		return;
+	counters_end(&s->child);
+	s->context->spans = false;
+	free(s);
+}
+
+const struct source_ops source_counters = {
+	.name = "counters",
+	.tier = TIER_C,
+	.open = counters_open,
+	.fd = counters_fd,
+	.poll = counters_poll,
+	.sample = counters_sample,
+	.describe = counters_describe,
+	.close = counters_close,
+};
