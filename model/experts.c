@@ -1,4 +1,5 @@
 #include "model/experts.h"
+#include "model/balance.h"
 #include "model/rows.h"
 
 #include <math.h>
@@ -94,6 +95,30 @@ void experts_summary(const struct snapshot_experts *e, unsigned routed,
 	}
 	if (known > 0)
 		out->effective = effective / known;
+}
+
+/* Beyond that chance is nothing, and dear to compute. */
+#define CHANCE_TOKENS_MAX 1e5
+
+double experts_chance_ratio(const struct snapshot_experts *e, unsigned routed,
+			    unsigned top_k)
+{
+	double rows = 0, layers = 0, tokens, most;
+
+	for (unsigned l = 0; l < e->n_layers; l++) {
+		double all = 0;
+
+		for (unsigned i = 0; i < routed; i++)
+			all += rows_of(e, l)[i];
+		rows += all;
+		layers += all > 0;
+	}
+	if (!(rows > 0) || !top_k || top_k > routed)
+		return NAN;
+	tokens = fmin(round(rows / layers / top_k), CHANCE_TOKENS_MAX);
+	most = balance_uniform_max(routed, top_k, tokens);
+	return most > 0 ? fmax(most / (tokens * top_k / routed), 1)
+			: (double)NAN;
 }
 
 int experts_rank(unsigned routed, unsigned ep, unsigned expert)

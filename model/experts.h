@@ -53,6 +53,14 @@ struct experts_summary {
 void experts_summary(const struct snapshot_experts *e, unsigned routed,
 		     struct experts_summary *out);
 
+/*
+ * Rows of the fullest expert over the mean one, as uniform routing would have
+ * them after as many tokens as the mean layer saw: what chance gives.  At least
+ * 1; NAN where nothing is known.
+ */
+double experts_chance_ratio(const struct snapshot_experts *e, unsigned routed,
+			    unsigned top_k);
+
 /* The rank that holds an expert when they are laid out one after the other,
  * E/ep on each; ep 0, or one that does not divide E: -1, not known. */
 int experts_rank(unsigned routed, unsigned ep, unsigned expert);

@@ -6,8 +6,9 @@
 #define SPACING_S (HISTORY_SECONDS / HISTORY_POINTS)
 /* A value stands for this many intervals before the graph shows a gap. */
 #define HOLD_INTERVALS 2.0
+#define RATE_SECONDS 5.0
 
-static const enum metric_id sources[HISTORY_SERIES] = {
+static const enum metric_id sources[HISTORY_TTFT_P50 + 1] = {
 	[HISTORY_TOKENS_PER_STEP] = METRIC_TOKENS_PER_STEP,
 	[HISTORY_FRAGMENTATION] = METRIC_FRAGMENTATION,
 	[HISTORY_MARGINAL_GAIN] = METRIC_MARGINAL_GAIN,
@@ -31,16 +32,41 @@ static void fill(struct history_point *p, const struct snapshot *s)
 {
 	p->time = s->time;
 	p->interval_s = s->interval_s > 0 ? s->interval_s : 1;
-	for (unsigned i = 0; i < HISTORY_SERIES; i++)
+	for (unsigned i = 0; i <= HISTORY_TTFT_P50; i++)
 		p->v[i] = number(sources[i] < METRICS
 					 ? s->metrics[sources[i]]
 					 : s->hists[HISTOGRAM_TTFT].p50);
+	p->completed = number(s->metrics[METRIC_COMPLETED]);
+	p->aborted = number(s->metrics[METRIC_ABORTED]);
 }
 
 /* i = 0 is the newest. */
 static const struct history_point *back(const struct history *h, unsigned i)
 {
 	return &h->points[(h->newest + HISTORY_POINTS - i) % HISTORY_POINTS];
+}
+
+static double rate(double now, double then, double seconds)
+{
+	return seconds > 0 && now >= then ? (now - then) / seconds
+					  : (double)NAN;
+}
+
+/* Of the newest point's totals, over the last RATE_SECONDS. */
+static void fill_rates(struct history *h)
+{
+	struct history_point *p = &h->points[h->newest];
+	const struct history_point *then = p;
+
+	for (unsigned i = 1; i < h->n; i++) {
+		then = back(h, i);
+		if (then->time <= p->time - RATE_SECONDS)
+			break;
+	}
+	p->v[HISTORY_COMPLETED] =
+		rate(p->completed, then->completed, p->time - then->time);
+	p->v[HISTORY_ABORTED] =
+		rate(p->aborted, then->aborted, p->time - then->time);
 }
 
 void history_add(struct history *h, const struct snapshot *s)
@@ -57,6 +83,7 @@ void history_add(struct history *h, const struct snapshot *s)
 		h->n += h->n < HISTORY_POINTS;
 	}
 	fill(&h->points[h->newest], s);
+	fill_rates(h);
 }
 
 static const struct span {

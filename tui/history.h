@@ -28,13 +28,16 @@ enum history_series {
 	HISTORY_TOKENS,
 	HISTORY_STEP_SECONDS,
 	HISTORY_TTFT_P50,
+	HISTORY_COMPLETED, /* per second, over the last few */
+	HISTORY_ABORTED,
 	HISTORY_SERIES
 };
 
 struct history_point {
-	double time;              /* unix seconds */
-	double interval_s;        /* of the snapshot */
-	double v[HISTORY_SERIES]; /* NAN: unknown */
+	double time;               /* unix seconds */
+	double interval_s;         /* of the snapshot */
+	double v[HISTORY_SERIES];  /* NAN: unknown */
+	double completed, aborted; /* totals, NAN: unknown */
 };
 
 struct history {

@@ -136,6 +136,8 @@ static void hand_out(int left, const struct overview_needs *needs, bool wide,
 	if (rows[PART_FINDINGS])
 		rows[PART_FINDINGS] +=
 			grant(&left, needs->findings + 1 - rows[PART_FINDINGS]);
+	if (rows[PART_REQUESTS] == 3)
+		rows[PART_REQUESTS] += grant(&left, needs->server);
 	rows[PART_STRIPS] = grant_section(&left, 1, needs->strips);
 	int table = table_rows(needs, wide);
 	rows[PART_LAYERS] = grant_section(&left, 3, table < 9 ? table : 9);

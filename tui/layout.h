@@ -38,7 +38,7 @@ enum overview_part {
 	PART_VERDICT,  /* with its box when boxed */
 	PART_BARS,     /* MBU, MFU, phi, eta; 4 rows */
 	PART_STEP,     /* bar, then legend: 0 to 2 rows */
-	PART_REQUESTS, /* 1 to 3 rows */
+	PART_REQUESTS, /* 1 to 3 rows, and one of what the server is */
 	PART_HISTORY,  /* rule, then history_rows x graph_height */
 	PART_FINDINGS, /* rule, then one row each */
 	PART_STRIPS,   /* rule, then a row per quantity, across the layers */
@@ -51,6 +51,7 @@ struct overview_needs {
 	int verdict_rows; /* wrapped to layout_verdict_width */
 	int findings, strips, layers, classes;
 	int graphs; /* how many there are */
+	int server; /* 1: a row of what the server was started with */
 };
 
 struct overview_layout {

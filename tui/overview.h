@@ -18,7 +18,9 @@ void overview_bars(struct view *v, struct rect r);
 /* The decode step by kernel group, and its legend. */
 void overview_step(struct view *v, struct rect r);
 
-/* Requests, latencies, tokens: a row each, in this order. */
+/* Requests, latencies, tokens, the server's options: a row each, in this
+ * order.  Whether there is anything in the last one. */
+bool overview_has_server(const struct snapshot *s);
 void overview_requests(struct view *v, struct rect r);
 
 /* A few quantities across the layers, first to last. */

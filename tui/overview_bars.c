@@ -80,6 +80,8 @@ static void draw_mbu(struct view *v, struct rect r)
 		.useful = counted ? known_or_nan(useful) : NAN,
 	};
 
+	if (check_differs(&v->shot, "mbu_ratio"))
+		fields_add(&fs, 0, STYLE_WARN, "", "≠ engine");
 	if (counted) {
 		fields_metric(&fs, 0, "useful (S-MBU)", &v->shot,
 			      METRIC_USEFUL_MBU, NUMBER_PERCENT);
@@ -106,6 +108,8 @@ static void draw_mfu(struct view *v, struct rect r)
 		.useful = NAN,
 	};
 
+	if (check_differs(&v->shot, "mfu_ratio"))
+		fields_add(&fs, 0, STYLE_WARN, "", "≠ engine");
 	fields_add(&fs, 2, STYLE_DIM, "", "of the dense %s%speak",
 		   v->shot.compute_type, v->shot.compute_type[0] ? " " : "");
 	if (value_known(*metric(v, METRIC_TENSOR_ACTIVE)))
@@ -269,17 +273,35 @@ static void draw_fields(struct view *v, struct rect r, int y, const char *label,
 		    0, GAP, fs, NULL);
 }
 
+/* The engine has another number than ours: a sign behind the one that was
+ * added last. */
+static void mark_check(struct fields *fs, const struct snapshot *s,
+		       const char *name)
+{
+	size_t n;
+
+	if (!fs->last || !check_differs(s, name))
+		return;
+	n = strlen(fs->last->text);
+	snprintf(fs->last->text + n, sizeof(fs->last->text) - n, " ≠");
+	fs->last->style = STYLE_WARN;
+}
+
 static void draw_in_flight(struct view *v, struct rect r)
 {
 	struct fields fs = { 0 };
 
 	fields_metric(&fs, 0, "in flight", &v->shot, METRIC_IN_FLIGHT,
 		      NUMBER_COUNT);
+	mark_check(&fs, &v->shot, "in_flight");
 	fields_metric(&fs, 2, "waiting", &v->shot, METRIC_WAITING,
 		      NUMBER_COUNT);
-	if (value_known(*metric(v, METRIC_SCRAPED_RUNNING)))
+	mark_check(&fs, &v->shot, "waiting");
+	if (value_known(*metric(v, METRIC_SCRAPED_RUNNING))) {
 		fields_metric(&fs, 3, "running", &v->shot,
 			      METRIC_SCRAPED_RUNNING, NUMBER_COUNT);
+		mark_check(&fs, &v->shot, "running");
+	}
 	if (value_known(*metric(v, METRIC_SCRAPED_WAITING)))
 		fields_metric(&fs, 4, "queued", &v->shot,
 			      METRIC_SCRAPED_WAITING, NUMBER_COUNT);
@@ -309,6 +331,7 @@ static void draw_latency(struct view *v, struct rect r)
 	struct fields fs = { 0 };
 
 	add_quantiles(&fs, 0, "TTFT", v, HISTOGRAM_TTFT);
+	mark_check(&fs, &v->shot, "ttft_seconds");
 	add_quantiles(&fs, 1, "gap", v, HISTOGRAM_EVENT_GAP);
 	add_quantiles(&fs, 2, "duration", v, HISTOGRAM_DURATION);
 	draw_fields(v, r, 1, "latency", &fs);
@@ -319,6 +342,7 @@ static void draw_tokens(struct view *v, struct rect r)
 	struct fields fs = { 0 };
 
 	add_counted(&fs, 0, v, METRIC_TOKENS, NUMBER_COUNT, "tok/s");
+	mark_check(&fs, &v->shot, "tokens_per_second");
 	fields_metric(&fs, 1, "per step B =", &v->shot, METRIC_TOKENS_PER_STEP,
 		      NUMBER_COUNT);
 	add_counted(&fs, 2, v, METRIC_COST, NUMBER_USD, "per M tokens");
@@ -326,6 +350,36 @@ static void draw_tokens(struct view *v, struct rect r)
 		      NUMBER_COUNT);
 	add_counted(&fs, 4, v, METRIC_EVENTS, NUMBER_COUNT, "events/s");
 	draw_fields(v, r, 2, "tokens", &fs);
+}
+
+/* ---- server --------------------------------------------------------------- */
+
+static unsigned options_of(const struct snapshot *s)
+{
+	return s->target.n_options < SNAPSHOT_OPTIONS_MAX
+		       ? s->target.n_options
+		       : SNAPSHOT_OPTIONS_MAX;
+}
+
+bool overview_has_server(const struct snapshot *s)
+{
+	return s->target.container[0] || options_of(s);
+}
+
+/* The first options are the last to go. */
+static void draw_server(struct view *v, struct rect r)
+{
+	const struct snapshot_target *t = &v->shot.target;
+	struct fields fs = { 0 };
+
+	if (!overview_has_server(&v->shot))
+		return;
+	if (t->container[0])
+		fields_add(&fs, 1, STYLE_NORMAL, "in", "%s", t->container);
+	for (unsigned i = 0; i < options_of(&v->shot); i++)
+		fields_add(&fs, i + 2, STYLE_NORMAL, t->options[i].name, "%s",
+			   t->options[i].value);
+	draw_fields(v, r, 3, "server", &fs);
 }
 
 void overview_bars(struct view *v, struct rect r)
@@ -341,4 +395,5 @@ void overview_requests(struct view *v, struct rect r)
 	draw_in_flight(v, r);
 	draw_latency(v, r);
 	draw_tokens(v, r);
+	draw_server(v, r);
 }

@@ -18,7 +18,7 @@ static void layers_draw(struct view *v, struct rect body)
 			  "first kernel window");
 		return;
 	}
-	layer_table(&v->shot, LAYERS_BY_NUMBER, &o, &t);
+	layer_table(&v->shot, false, &o, &t);
 	table_show(v, table_rect(body), &t);
 }
 

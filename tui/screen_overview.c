@@ -147,7 +147,7 @@ static void draw_tables(struct view *v, const struct overview_layout *l)
 	struct table t;
 
 	if (layers.h > 1 && layers.w > 0) {
-		layer_table(&v->shot, LAYERS_BY_TIME, &lo, &t);
+		layer_table(&v->shot, true, &lo, &t);
 		t.footer = 0;
 		rule_draw(&v->grid, layers, "layers", "slowest first");
 		table_draw(&v->grid, below_rule(layers), &t);
@@ -171,6 +171,7 @@ static void overview_draw(struct view *v, struct rect body)
 		.layers = (int)v->shot.n_layers,
 		.classes = (int)v->shot.n_classes,
 		.graphs = OVERVIEW_GRAPHS,
+		.server = overview_has_server(&v->shot),
 	};
 
 	layout_overview(body, &needs, &l);

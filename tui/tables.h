@@ -1,7 +1,6 @@
 /*
- * tables.h - the tables of layers and of kernel classes
+ * tables.h - the tables of the screens
  *
- * Shown whole on screens of their own, and the top of them on the overview.
  * `struct table` points into the order, which must outlive it, and into the
  * snapshot.
  */
@@ -10,32 +9,31 @@
 
 #include "model/snapshot.h"
 #include "tui/table.h"
-
-enum layer_sort {
-	LAYERS_BY_NUMBER,
-	LAYERS_BY_TIME,
-	LAYERS_BY_ACTIVE,
-	LAYERS_BY_FRAGMENTATION,
-	LAYER_SORTS
-};
+#include "tui/widgets.h"
 
 struct layer_order {
 	const struct snapshot *s;
 	unsigned n;
 	unsigned char row[SNAPSHOT_LAYERS_MAX]; /* index into s->layers */
 	double largest_share;
+	double chance; /* fullest over mean expert, by chance; NAN unknown */
+	double imbalance[SNAPSHOT_LAYERS_MAX]; /* NAN unknown */
+	double imbalance_mean;
 	struct snapshot_layer sum, mean; /* footer; ratios are ratios of sums */
 };
 
-/* Unknown values go last.  The footer holds a row of sums and one of means. */
-void layer_table(const struct snapshot *s, enum layer_sort by,
-		 struct layer_order *o, struct table *t);
+/* First to last, or the slowest first.  The footer holds a row of sums and one
+ * of means. */
+void layer_table(const struct snapshot *s, bool slowest, struct layer_order *o,
+		 struct table *t);
 
 struct class_order {
 	const struct snapshot *s;
 	unsigned n;
 	unsigned char row[SNAPSHOT_CLASSES_MAX];
 	double largest_share;
+	unsigned expert_classes;   /* of the group of experts */
+	struct value expert_bytes; /* per step, of all their kernels */
 	struct snapshot_class sum;
 };
 
@@ -61,6 +59,25 @@ struct what_if_order {
 /* batch: tokens per step under the cursor; 0: there is none. */
 void what_if_table(const struct snapshot *s, double batch,
 		   struct what_if_order *o, struct table *t);
+
+/* Requests by what their path is for; those that were never seen are left
+ * out. */
+struct endpoint_order {
+	const struct snapshot *s;
+	unsigned n;
+	unsigned char row[SNAPSHOT_ENDPOINTS];
+};
+void endpoint_table(const struct snapshot *s, struct endpoint_order *o,
+		    struct table *t);
+
+/* TTFT, gap and duration; the numbers that are checked against the engine's. */
+void latency_table(const struct snapshot *s, struct table *t);
+void check_table(const struct snapshot *s, struct table *t);
+
+/* The check of that name differs. */
+bool check_differs(const struct snapshot *s, const char *name);
+/* A field that names the checks that differ; none when all agree. */
+void check_field(struct fields *fs, unsigned rank, const struct snapshot *s);
 
 /* "experts", "route", ...; the last of the 7 is "idle". */
 const char *group_name(unsigned group);

@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <string.h>
 
 #include "model/explain.h"
 #include "tui/tables.h"
@@ -8,8 +9,11 @@ enum class_column {
 	CLASS_GROUP,
 	CLASS_CALLS,
 	CLASS_TIME,
+	CLASS_EACH,
+	CLASS_SUM,
 	CLASS_BAR,
 	CLASS_SHARE,
+	CLASS_MBU,
 	CLASS_COLUMNS
 };
 
@@ -23,10 +27,13 @@ static const struct table_column columns[CLASS_COLUMNS] = {
 	[CLASS_TIME] = { .title = "µs/step",
 			 .w = 9,
 			 .explain = EXPLAIN_CLASS_TIME },
+	[CLASS_EACH] = { .title = "µs/call", .w = 9, .rank = 4 },
+	[CLASS_SUM] = { .title = "added up", .w = 9, .rank = 6 },
 	[CLASS_BAR] = { .title = "", .w = 8, .rank = 1, .bar = true },
 	[CLASS_SHARE] = { .title = "share",
 			  .w = 7,
 			  .explain = EXPLAIN_CLASS_SHARE },
+	[CLASS_MBU] = { .title = "MBU", .w = 7, .rank = 5 },
 };
 
 const char *group_name(unsigned group)
@@ -36,6 +43,34 @@ const char *group_name(unsigned group)
 					     "idle" };
 
 	return group < sizeof(names) / sizeof(*names) ? names[group] : "?";
+}
+
+/* num / den, as far as both are known. */
+static struct value quotient(struct value num, struct value den)
+{
+	struct value q;
+
+	if (!value_known(num) || !value_known(den))
+		return (struct value){ 0 };
+	q = value_ratio(num.v, den.v, source_weaker(num.source, den.source));
+	if (q.state == VALUE_OK &&
+	    (num.state == VALUE_STALE || den.state == VALUE_STALE))
+		q.state = VALUE_STALE;
+	return q;
+}
+
+/* Bytes are known of the expert kernels together: of a class where it is the
+ * only one of them. */
+static struct value class_mbu(const struct class_order *o,
+			      const struct snapshot_class *c)
+{
+	struct value peak = o->s->metrics[METRIC_PEAK_BANDWIDTH];
+	struct value most = c->seconds_per_step;
+
+	if (c->group != 0 || o->expert_classes != 1 || !value_known(peak))
+		return (struct value){ 0 };
+	most.v *= peak.v;
+	return quotient(o->expert_bytes, most);
 }
 
 static void class_cell(const void *context, int row, unsigned column,
@@ -48,7 +83,8 @@ static void class_cell(const void *context, int row, unsigned column,
 
 	switch ((enum class_column)column) {
 	case CLASS_NAME:
-		snprintf(out->text, sizeof(out->text), "%s", c->name);
+		snprintf(out->text, sizeof(out->text), "%s%s", c->name,
+			 !sum && !strcmp(c->name, "other") ? " (unknown)" : "");
 		break;
 	case CLASS_GROUP:
 		if (!sum)
@@ -61,6 +97,18 @@ static void class_cell(const void *context, int row, unsigned column,
 		break;
 	case CLASS_TIME:
 		cell_value(out, c->seconds_per_step, NUMBER_MICROS);
+		break;
+	case CLASS_EACH:
+		cell_value(out,
+			   quotient(c->seconds_per_step, c->calls_per_step),
+			   NUMBER_MICROS);
+		break;
+	case CLASS_SUM:
+		cell_value(out, c->sum_seconds_per_step, NUMBER_MICROS);
+		break;
+	case CLASS_MBU:
+		if (!sum)
+			cell_value(out, class_mbu(o, c), NUMBER_PERCENT);
 		break;
 	case CLASS_BAR:
 		if (!sum && value_known(c->share) && o->largest_share > 0)
@@ -116,8 +164,12 @@ void class_table(const struct snapshot *s, struct class_order *o,
 			o->largest_share = c->share.v;
 		add(&o->sum.calls_per_step, c->calls_per_step);
 		add(&o->sum.seconds_per_step, c->seconds_per_step);
+		add(&o->sum.sum_seconds_per_step, c->sum_seconds_per_step);
 		add(&o->sum.share, c->share);
+		o->expert_classes += c->group == 0;
 	}
+	for (unsigned i = 0; i < s->n_layers && i < SNAPSHOT_LAYERS_MAX; i++)
+		add(&o->expert_bytes, s->layers[i].expert_bytes_per_step);
 	sort_down(o);
 	*t = (struct table){
 		.columns = columns,

@@ -136,6 +136,22 @@ static void test_ranks(void **state)
 	assert_false(experts_rank_rows(e, EXPERTS, 1, 6, rows, 4));
 }
 
+/* Many tokens: nearly even; few: the fullest has several times the mean. */
+static void test_chance(void **state)
+{
+	double few = experts_chance_ratio(e, EXPERTS, 2), many;
+
+	(void)state;
+	for (unsigned i = 0; i < 2 * EXPERTS; i++)
+		e->rows[i] *= 1000;
+	many = experts_chance_ratio(e, EXPERTS, 2);
+	assert_true(few > 1.2 && few < 2);
+	assert_true(many > 1 && many < 1.03);
+	assert_true(isnan(experts_chance_ratio(e, EXPERTS, 0)));
+	e->n_layers = 0;
+	assert_true(isnan(experts_chance_ratio(e, EXPERTS, 2)));
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -146,6 +162,7 @@ int main(void)
 		T(test_hottest_by_share),
 		T(test_shared_expert_is_left_out),
 		T(test_ranks),
+		T(test_chance),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

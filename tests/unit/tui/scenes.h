@@ -138,6 +138,8 @@ static inline void scene_use(struct snapshot *s, const struct scene_load *l,
 	m[METRIC_MBU] = scene_ok(useful * 1.17);
 	m[METRIC_READ_AMPLIFICATION] = scene_modelled(1.17);
 	m[METRIC_DRAM_READ] = scene_ok(useful * 1.17 * peak);
+	m[METRIC_PEAK_BANDWIDTH] = scene_modelled(peak);
+	m[METRIC_COST_RATE] = scene_from(w->gpus * 3, SOURCE_INFERRED);
 	m[METRIC_MFU] = scene_from((cost.routed_flop + cost.dense_flop) /
 					   w->step_s / (w->gpus * w->gpu_flops),
 				   SOURCE_INFERRED);
@@ -414,6 +416,9 @@ static inline void scene_move(struct snapshot *s, const struct value *metrics,
 			(1 - 0.4 * fabs(sin(0.02 * (k + 2) * (300.0 - i))));
 	m[METRIC_TOKENS_PER_STEP].v =
 		b.v * exp2(-1.2 * fabs(sin(0.02 * (300.0 - i))));
+	m[METRIC_COMPLETED].v =
+		metrics[METRIC_COMPLETED].v -
+		floor(2.9 * (300.0 - i) + 12 * sin(0.05 * (300.0 - i)));
 	m[METRIC_MARGINAL_GAIN].v = metrics[METRIC_MARGINAL_GAIN].v;
 	if (i != 300 && value_known(m[METRIC_MARGINAL_GAIN]) &&
 	    whatif_at(&s->what_if_base,

@@ -326,6 +326,8 @@ static inline void scene_layers(struct snapshot *s, double step, double experts,
 			.single_row_experts = scene_ok(fmin(single * f, u)),
 			.dram_bytes_per_step =
 				scene_from(u * 18.9e6, SOURCE_INFERRED),
+			.expert_bytes_per_step =
+				scene_from(u * 18.4e6, SOURCE_INFERRED),
 			.fragmentation = scene_ok(u / rows),
 			.share = scene_ok(f / SCENE_LAYERS),
 		};
