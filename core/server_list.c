@@ -1,6 +1,7 @@
 #include "core/server_list.h"
 
 #include "core/say.h"
+#include "core/server_pick.h"
 #include "core/views.h"
 #include "target/discover.h"
 
@@ -157,6 +158,18 @@ static int choose_alone(const struct settings *settings,
 			       n));
 }
 
+/* On a terminal; the only one is taken, and that is said. */
+static int choose_on_screen(const struct settings *settings,
+			    const struct servers *found, pid_t *pid,
+			    int *status)
+{
+	if (server_list_serving(found) != 1)
+		return server_pick(settings, found, pid, status);
+	*pid = only_one(found);
+	say(STATUS_OK, "pid %d: the only server found; watching it", (int)*pid);
+	return 0;
+}
+
 int server_list_choose(const struct settings *settings, pid_t *pid, int *status)
 {
 	struct servers *found = calloc(1, sizeof(*found));
@@ -170,7 +183,11 @@ int server_list_choose(const struct settings *settings, pid_t *pid, int *status)
 				       "PID",
 				       strerror(-err)));
 	}
-	done = choose_alone(settings, found, pid, status);
+	if (views_want_screen(settings) && isatty(STDIN_FILENO) &&
+	    isatty(STDOUT_FILENO))
+		done = choose_on_screen(settings, found, pid, status);
+	else
+		done = choose_alone(settings, found, pid, status);
 	free(found);
 	return done;
 }

@@ -3,6 +3,9 @@
 #include "core/settings_parts.h"
 
 #include <errno.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What a running moetop can change. */
@@ -183,4 +186,28 @@ void set_up_interval(struct set_up *s, double interval_s)
 	for (unsigned i = 0; i < s->tui.n; i++)
 		if (!strcmp(s->options[i].name, "interval"))
 			show(s, i);
+}
+
+static bool no_color(const struct settings *s)
+{
+	const char *asked = getenv("NO_COLOR");
+
+	return s->no_color || (asked && *asked);
+}
+
+struct tui_options set_up_options(const struct settings *s, char theme[32])
+{
+	setlocale(LC_ALL, "");
+	/* numbers in files and JSON keep their point */
+	setlocale(LC_NUMERIC, "C");
+	settings_word("theme", s->theme, theme, 32);
+	return (struct tui_options){
+		.ascii = s->ascii || strcmp(nl_langinfo(CODESET), "UTF-8"),
+		.color = !no_color(s),
+		.depth = (enum tui_depth)s->color_depth,
+		.theme = theme,
+		.no_mouse = s->mouse != 0,
+		.no_highlight = s->highlight != 0,
+		.screen = (unsigned)s->screen,
+	};
 }

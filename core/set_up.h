@@ -27,6 +27,10 @@ void set_up_init(struct set_up *s, const struct settings *from,
 		 void (*changed)(void *arg, const struct settings *now),
 		 void *arg);
 
+/* What the screen is to look like, in the locale of the environment, which is
+ * set.  theme gets its name and must outlive the options. */
+struct tui_options set_up_options(const struct settings *s, char theme[32]);
+
 /* The interval that a key chose. */
 void set_up_interval(struct set_up *s, double interval_s);
 

@@ -7,8 +7,6 @@
 #include "tui/tui.h"
 
 #include <errno.h>
-#include <langinfo.h>
-#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,33 +63,11 @@ static int open_http(struct views *v, char *why, size_t why_bytes)
 	return s->listen ? http_open(&v->http, &config, why, why_bytes) : 0;
 }
 
-static bool no_color(const struct settings *s)
-{
-	const char *asked = getenv("NO_COLOR");
-
-	return s->no_color || (asked && *asked);
-}
-
-/* theme gets its name, and must outlive the options. */
-static struct tui_options options_of(const struct settings *s, char theme[32])
-{
-	settings_word("theme", s->theme, theme, 32);
-	return (struct tui_options){
-		.ascii = s->ascii || strcmp(nl_langinfo(CODESET), "UTF-8"),
-		.color = !no_color(s),
-		.depth = (enum tui_depth)s->color_depth,
-		.theme = theme,
-		.no_mouse = s->mouse != 0,
-		.no_highlight = s->highlight != 0,
-		.screen = (unsigned)s->screen,
-	};
-}
-
 static void on_change(void *arg, const struct settings *now)
 {
 	struct views *v = arg;
 	char theme[32];
-	const struct tui_options options = options_of(now, theme);
+	const struct tui_options options = set_up_options(now, theme);
 
 	tui_change(v->tui, &options);
 	if (v->config.interval && now->interval != v->interval_s)
@@ -108,12 +84,9 @@ static int open_screen(struct views *v, char *why, size_t why_bytes)
 
 	if (!v->config.screen)
 		return 0;
-	setlocale(LC_ALL, "");
-	/* numbers in files and JSON keep their point */
-	setlocale(LC_NUMERIC, "C");
 	set_up_init(&v->set_up, s, on_change, v);
 	v->interval_s = s->interval;
-	options = options_of(s, theme);
+	options = set_up_options(s, theme);
 	options.setup = &v->set_up.tui;
 	err = tui_open(&v->tui, &options);
 	if (!err)

@@ -26,6 +26,10 @@ struct term_options {
 	bool mouse; /* ask for its reports; then it selects no text */
 };
 
+/* What a screen's options mean for its terminal. */
+struct tui_options;
+struct term_options tui_look(const struct tui_options *o);
+
 /* -ENOTTY: stdin or stdout is no terminal; -ENOTSUP: TERM names no terminal
  * that can place its cursor; -errno. */
 int term_open(struct terminal **out, const struct term_options *o);

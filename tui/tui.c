@@ -33,7 +33,7 @@ static int fit(struct tui *t)
 	return view_resize(t->view, columns, rows);
 }
 
-static struct term_options look_of(const struct tui_options *o)
+struct term_options tui_look(const struct tui_options *o)
 {
 	unsigned theme = o->theme ? theme_find(o->theme) : THEME_DEFAULT;
 
@@ -64,7 +64,7 @@ int tui_open(struct tui **out, const struct tui_options *o)
 	if (!t)
 		return -ENOMEM;
 	o = o ? o : &plain;
-	t->look = look_of(o);
+	t->look = tui_look(o);
 	err = term_open(&t->term, &t->look);
 	if (err)
 		goto fail;
@@ -87,7 +87,7 @@ void tui_change(struct tui *t, const struct tui_options *o)
 	struct tui_options options = allowed(t, o);
 
 	view_options(t->view, &options, false);
-	t->look = look_of(o);
+	t->look = tui_look(o);
 	term_change(t->term, &t->look);
 }
 

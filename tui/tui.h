@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "model/servers.h"
 #include "model/snapshot.h"
 
 struct tui;
@@ -99,6 +100,22 @@ void tui_say(struct tui *t, const char *text);
 void tui_show(struct tui *t, const struct snapshot *s);
 
 void tui_close(struct tui *t);
+
+/* ---- which server -------------------------------------------------------- */
+
+struct tui_list {
+	/* The servers of this moment; false: nothing is known yet, *out stays.
+	 * Called once a second; must not block. */
+	bool (*look)(void *arg, struct servers *out);
+	void *arg;
+};
+
+/* Let the user pick one of them, on a terminal of its own.  0 with *pid;
+ * -ECANCELED: left without; the errors of tui_open. */
+int tui_pick(const struct tui_options *o, const struct tui_list *list,
+	     int32_t *pid);
+
+/* ---- as text ------------------------------------------------------------- */
 
 /* The themes by name, separated by |. */
 const char *tui_theme_names(void);
