@@ -1,4 +1,5 @@
 #include "core/commands.h"
+#include "core/fleet.h"
 #include "core/say.h"
 #include "core/server_list.h"
 #include "core/session.h"
@@ -13,6 +14,8 @@ int cmd_view(const struct settings *s)
 	struct session_config config = { .settings = s, .pid = (pid_t)s->pid };
 	int status;
 
+	if (s->all)
+		return fleet_run(s);
 	if (!config.pid && server_list_choose(s, &config.pid, &status))
 		return status;
 	return session_run(&config);

@@ -50,6 +50,10 @@ const struct snapshot *collector_snapshot(struct collector *c, uint64_t now_ns,
  */
 const struct snapshot *collector_gone(struct collector *c, double unix_s);
 
+/* Another server has the same name: this one's ends with its pid from now on,
+ * in the present snapshot, too. */
+void collector_distinguish(struct collector *c);
+
 void collector_free(struct collector *c); /* NULL is legal */
 
 #endif

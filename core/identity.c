@@ -67,7 +67,7 @@ void identity_read(struct identity *i, pid_t pid)
 	uint32_t theirs = proc_netns(pid), ours = proc_netns(getpid());
 	ssize_t n = env ? proc_read(pid, "environ", env, ENVIRON_BYTES) : 0;
 
-	*i = (struct identity){ .pid = pid };
+	*i = (struct identity){ .pid = pid, .distinguished = i->distinguished };
 	i->own_network = theirs && ours && theirs != ours;
 	read_container(i, n > 0 ? env : "", n > 0 ? (size_t)n : 0);
 	free(env);
@@ -89,6 +89,12 @@ void identity_fill(const struct identity *i, struct snapshot_target *out)
 	else
 		snprintf(where, sizeof(where), "pid-%d", (int)out->pid);
 	snprintf(out->server, sizeof(out->server), "%s:%s", who, where);
+	if (i->distinguished && out->port) {
+		size_t n = strlen(out->server);
+
+		snprintf(out->server + n, sizeof(out->server) - n, "-%d",
+			 (int)out->pid);
+	}
 	snprintf(out->pod, sizeof(out->pod), "%s", i->pod);
 	snprintf(out->pod_namespace, sizeof(out->pod_namespace), "%s",
 		 i->pod_namespace);

@@ -13,8 +13,9 @@
 #include "model/snapshot.h"
 
 struct identity {
-	pid_t pid;        /* whose this is; 0: nobody's yet */
-	bool own_network; /* not that of moetop */
+	pid_t pid;          /* whose this is; 0: nobody's yet */
+	bool own_network;   /* not that of moetop */
+	bool distinguished; /* by its pid: another has the same name */
 	char container[64], pod[64], pod_namespace[64];
 	char id[16]; /* of the container, short; "" none */
 };

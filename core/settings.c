@@ -252,6 +252,14 @@ static int check_whole(struct settings *s, char *why, size_t bytes)
 			why, bytes,
 			"--headless: nobody could see anything; add "
 			"--listen PORT or --json");
+	if (s->all && !s->listen && !s->json)
+		return settings_refuse(why, bytes,
+				       "--all: there is no screen for several "
+				       "servers; add --listen PORT or --json");
+	if (s->all && s->pid)
+		return settings_refuse(
+			why, bytes,
+			"--all: watches every server; leave out -p, or --all");
 	if (s->listen && http_check_listen(s->listen, why, bytes))
 		return -EINVAL;
 	return check_rest(s, why, bytes);

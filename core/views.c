@@ -163,7 +163,7 @@ int views_publish(struct views *v, const struct snapshot *s)
 	if (v->tui)
 		tui_show(v->tui, s);
 	if (v->http)
-		http_publish(v->http, &s, 1);
+		http_publish(v->http, &s, 1, 0);
 	if (v->json)
 		err = print_json(v, s);
 	if (v->config.recorder)
@@ -172,12 +172,12 @@ int views_publish(struct views *v, const struct snapshot *s)
 }
 
 int views_publish_all(struct views *v, const struct snapshot *const *list,
-		      unsigned n)
+		      unsigned n, unsigned left_out)
 {
 	int err = 0;
 
 	if (v->http)
-		http_publish(v->http, list, n);
+		http_publish(v->http, list, n, left_out);
 	for (unsigned i = 0; v->json && i < n && !err; i++)
 		err = print_json(v, list[i]);
 	return err;

@@ -38,9 +38,10 @@ int views_open(struct views **out, const struct views_config *config, char *why,
  * same. */
 int views_publish(struct views *v, const struct snapshot *s);
 
-/* The snapshots of all servers: served, and a line of JSON for each. */
+/* The snapshots of all servers but left_out: served, and a line of JSON for
+ * each. */
 int views_publish_all(struct views *v, const struct snapshot *const *list,
-		      unsigned n);
+		      unsigned n, unsigned left_out);
 
 /* The status to end with after that error, which is said unless it is -EPIPE:
  * a reader that has had enough is no failure. */

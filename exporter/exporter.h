@@ -66,10 +66,10 @@ int http_open(struct http **out, const struct http_config *config, char *why,
 	      size_t why_bytes);
 /* The port in use (a listen of port 0 picks one). */
 uint16_t http_port(const struct http *h);
-/* From now on serve these; keeps no reference, waits for nobody.  One thread
- * at a time. */
+/* From now on serve these, 16 at most; left_out: servers that there are beside
+ * them.  Keeps no reference, waits for nobody.  One thread at a time. */
 void http_publish(struct http *h, const struct snapshot *const *list,
-		  unsigned n);
+		  unsigned n, unsigned left_out);
 void http_close(struct http *h); /* NULL legal */
 
 /* ---- recordings (wire/snapshot.proto) ---------------------------------- */

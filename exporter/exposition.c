@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define CHUNK_BYTES 16384u
+#define ROWS_COMPARED 128u
 #define CLASSIC_SERIES_BESIDE 3u /* +Inf, _sum, _count */
 
 struct chunk {
@@ -174,11 +175,42 @@ static bool admit(struct builder *b, unsigned n)
 	return true;
 }
 
+static bool same_labels(const struct exposition *x, const struct series *p,
+			const struct series *q)
+{
+	if (p->base != q->base || p->n != q->n)
+		return false;
+	for (unsigned i = 0; i < p->n; i++) {
+		const struct series_label *l = &x->labels[p->first_label + i];
+		const struct series_label *m = &x->labels[q->first_label + i];
+
+		if (strcmp(l->name, m->name) != 0 ||
+		    strcmp(l->value, m->value) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* Names from outside may be alike; a scrape with a series twice would be
+ * refused whole.  Long families number their rows themselves. */
+static bool is_doubled(const struct builder *b)
+{
+	const struct exposition *x = b->x;
+	const struct series *s = &x->series[x->n_series];
+
+	if (x->n_series - b->first > ROWS_COMPARED)
+		return false;
+	for (unsigned i = b->first; i < x->n_series; i++)
+		if (same_labels(x, &x->series[i], s))
+			return true;
+	return false;
+}
+
 static void end(struct builder *b, unsigned n)
 {
 	struct exposition *x = b->x;
 
-	if (admit(b, n))
+	if (!is_doubled(b) && admit(b, n))
 		x->n_series++;
 	else
 		x->parts->n_labels = newest(b)->first_label;
@@ -261,16 +293,11 @@ static void add_bases(struct exposition *x, struct builder_server *v)
 
 static void look_at_age(struct builder_server *v, double now)
 {
-	const struct snapshot_health *h = &v->s->health;
-	double window = h->window_age_seconds.v;
+	struct value window = v->s->health.window_age_seconds;
 
-	if (!(now > 0))
-		return;
-	v->forgotten =
-		h->target_gone && now - h->target_gone_seconds > STALE_SHOWN_S;
-	v->hide_stale =
-		v->forgotten || (value_known(h->window_age_seconds) &&
-				 window + (now - v->s->time) > STALE_SHOWN_S);
+	v->gone = v->s->health.target_gone;
+	v->hide_stale = now > 0 && value_known(window) &&
+			window.v + (now - v->s->time) > STALE_SHOWN_S;
 }
 
 /* ---- the whole ---------------------------------------------------------- */
@@ -293,11 +320,13 @@ static void fill_family(struct builder *b, const struct family_spec *f,
 	unsigned first = x->n_series;
 
 	b->server = NULL;
+	b->first = first;
 	if (f->whole)
 		f->fill(b, f);
 	for (unsigned i = 0; !f->whole && i < n; i++) {
 		b->server = &servers[i];
-		if (f->always || !servers[i].forgotten)
+		b->first = x->n_series;
+		if (f->always || !servers[i].gone)
 			f->fill(b, f);
 	}
 	if (x->n_series == first ||
@@ -313,7 +342,7 @@ void exposition_build(struct exposition *x,
 		      const struct exposition_options *options)
 {
 	struct builder_server views[EXPOSITION_SERVERS_MAX] = { 0 };
-	struct builder b = { .x = x, .options = options };
+	struct builder b = { .x = x, .options = options, .n_servers = n };
 
 	*x = (struct exposition){ 0 };
 	if (n > EXPOSITION_SERVERS_MAX)

@@ -5,7 +5,7 @@
  * watched servers; prometheus.c, openmetrics.c and protobuf.c only write them
  * down.  What is unknown has no series.  A value whose source stopped stays for
  * STALE_SHOWN_S, then it goes too; meanwhile moetop_metric_stale_seconds tells
- * its age.
+ * its age.  Of a server that has ended there is no more than that.
  *
  * An exposition borrows the snapshots it was built from.  One thread.
  */
@@ -82,6 +82,7 @@ struct exposition_options {
 	unsigned series_max; /* of one server; 0: SERIES_MAX_DEFAULT */
 	double now;          /* unix seconds, for ages; 0: no ages */
 	const struct exporter_stats *stats; /* or NULL */
+	unsigned servers_left_out; /* that there are, and nobody watches */
 };
 
 struct exposition {

@@ -16,13 +16,14 @@ struct builder_server {
 	const double *stale_since;
 	unsigned base, base_no_gpu; /* label bases: all, all but gpu */
 	bool hide_stale;            /* of the tables */
-	bool forgotten; /* gone for so long that only its end is told */
+	bool gone;                  /* only its end is told */
 	unsigned series, left_out;
 };
 
 struct builder {
 	struct exposition *x;
 	const struct exposition_options *options;
+	unsigned n_servers, first;     /* series of the family and server */
 	struct builder_server *server; /* the present one */
 };
 
@@ -52,7 +53,7 @@ struct family_spec {
 	void (*fill)(struct builder *b, const struct family_spec *f);
 	size_t offset; /* for fill: of a value in a row */
 	bool whole;    /* of the exporter, not of a server */
-	bool always;   /* also of a server that is forgotten */
+	bool always;   /* also of a server that has ended */
 };
 
 /* families.c, families_tables.c: the parts of the table, in order, each with

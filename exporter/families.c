@@ -63,6 +63,17 @@ static void fill_answers(struct builder *b, const struct family_spec *f)
 	}
 }
 
+static void fill_servers(struct builder *b, const struct family_spec *f)
+{
+	(void)f;
+	series_begin(b);
+	series_label(b, "state", "watched");
+	series_end(b, b->n_servers);
+	series_begin(b);
+	series_label(b, "state", "left_out");
+	series_end(b, b->options->servers_left_out);
+}
+
 /* ---- the server --------------------------------------------------------- */
 
 static void fill_target(struct builder *b, const struct family_spec *f)
@@ -237,6 +248,13 @@ const struct family_spec families_server[] = {
 	{ { "build_info", FAMILY_INFO, "version",
 	    "Version of moetop; the value is always 1." },
 	  fill_build,
+	  0,
+	  true,
+	  true },
+	{ { "exporter_servers", FAMILY_GAUGE, "state",
+	    "Servers that this exporter watches (or has until five minutes "
+	    "ago), and those that it has no room for." },
+	  fill_servers,
 	  0,
 	  true,
 	  true },

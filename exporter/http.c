@@ -514,9 +514,9 @@ int http_open(struct http **out, const struct http_config *config, char *why,
 }
 
 void http_publish(struct http *h, const struct snapshot *const *list,
-		  unsigned n)
+		  unsigned n, unsigned left_out)
 {
-	pages_publish(h->pages, list, n);
+	pages_publish(h->pages, list, n, left_out);
 }
 
 uint16_t http_port(const struct http *h)

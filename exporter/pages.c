@@ -15,7 +15,7 @@
 
 /* One set of snapshots, and when each metric of each became stale. */
 struct shot {
-	unsigned n;
+	unsigned n, left_out;
 	uint64_t taken_ns; /* CLOCK_MONOTONIC */
 	double interval_s;
 	struct {
@@ -132,7 +132,7 @@ static void remember(struct pages *p, const struct shot *shot)
 }
 
 void pages_publish(struct pages *p, const struct snapshot *const *list,
-		   unsigned n)
+		   unsigned n, unsigned left_out)
 {
 	struct shot *shot, *old;
 
@@ -142,6 +142,7 @@ void pages_publish(struct pages *p, const struct snapshot *const *list,
 	if (!shot)
 		return;
 	shot->n = n;
+	shot->left_out = left_out;
 	shot->taken_ns = now_ns();
 	shot->interval_s = 1;
 	for (unsigned i = 0; i < n; i++) {
@@ -244,6 +245,7 @@ static void write_metrics(struct pages *p, struct text *t, unsigned format,
 		.series_max = p->config.series_max,
 		.now = unix_s(),
 		.stats = stats,
+		.servers_left_out = p->shot->left_out,
 	};
 	struct exposition x;
 	struct c_locale l;

@@ -38,10 +38,11 @@ struct pages;
 int pages_new(struct pages **out, const struct pages_config *config);
 void pages_free(struct pages *p); /* NULL legal */
 
-/* From now on these; keeps no reference.  Without memory the old ones stay,
+/* From now on these, and left_out others that are not watched; keeps no
+ * reference.  Without memory the old ones stay,
  * and their age grows. */
 void pages_publish(struct pages *p, const struct snapshot *const *list,
-		   unsigned n);
+		   unsigned n, unsigned left_out);
 
 /* Whether there is a set, not older than three of its intervals. */
 bool pages_ready(struct pages *p);

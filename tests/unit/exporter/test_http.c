@@ -44,7 +44,7 @@ static void publish(struct http *h)
 {
 	const struct snapshot *list[] = { &s };
 
-	http_publish(h, list, 1);
+	http_publish(h, list, 1, 0);
 }
 
 static struct client *dial(const struct http *h)

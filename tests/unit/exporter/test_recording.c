@@ -75,6 +75,7 @@ static void a_snapshot_survives(void **state)
 
 	(void)state;
 	snapshot_full(&s);
+	memset(s.totals, 0, sizeof(s.totals)); /* live only */
 	s.health.target_gone = true;
 	s.health.target_gone_seconds = 1700000000.5;
 	strcpy(s.health.rung, "tp_btf");
@@ -108,6 +109,7 @@ static void the_largest_snapshot_survives(void **state)
 
 	(void)state;
 	snapshot_large(&s, SNAPSHOT_LAYERS_MAX);
+	memset(s.totals, 0, sizeof(s.totals));
 	s.n_findings = SNAPSHOT_FINDINGS_MAX;
 	for (unsigned i = 1; i < SNAPSHOT_FINDINGS_MAX; i++)
 		s.findings[i] = s.findings[0];

@@ -1,0 +1,121 @@
+/* The loop of --all: a daemon that outlives the servers it watches. */
+#include "core/clock.h"
+#include "core/fleet.h"
+#include "core/loop.h"
+#include "core/say.h"
+#include "core/views.h"
+#include "target/discover.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#define TICK_NS (100 * NS_PER_MS)
+#define LOOK_NS (5 * NS_PER_S)
+
+struct all {
+	const struct settings *settings;
+	struct fleet *fleet;
+	struct loop *loop;
+	struct views *views;
+	long published;
+};
+
+static void on_tick(void *arg)
+{
+	struct all *a = arg;
+
+	fleet_tick(a->fleet);
+	views_tick(a->views);
+}
+
+static void on_look(void *arg)
+{
+	struct all *a = arg;
+
+	fleet_look(a->fleet);
+}
+
+static void on_interval(void *arg)
+{
+	const struct snapshot *const *list;
+	struct all *a = arg;
+	unsigned n;
+	int err;
+
+	list = fleet_snapshots(a->fleet, &n);
+	err = views_publish_all(a->views, list, n, fleet_left_out(a->fleet));
+	a->published++;
+	if (err)
+		loop_stop(a->loop, views_failed(err));
+	else if (a->settings->count && a->published >= a->settings->count)
+		loop_stop(a->loop, STATUS_OK);
+}
+
+static void on_signal(void *arg, int signo)
+{
+	struct all *a = arg;
+
+	if (signo != SIGWINCH)
+		loop_stop(a->loop, STATUS_OK);
+}
+
+static void on_wish(void *arg, unsigned wish)
+{
+	(void)arg; /* there is no screen to wish at */
+	(void)wish;
+}
+
+static int open_loop(struct all *a)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGWINCH, 0 };
+	uint64_t interval_ns = (uint64_t)(a->settings->interval * 1e9);
+	int err = loop_new(&a->loop);
+
+	if (!err)
+		err = loop_signals(a->loop, signals, on_signal, a);
+	if (!err && (loop_every(a->loop, LOOK_NS, on_look, a) < 0 ||
+		     loop_every(a->loop, TICK_NS, on_tick, a) < 0 ||
+		     loop_every(a->loop, interval_ns, on_interval, a) < 0))
+		err = -ENOSPC;
+	if (!err)
+		err = fleet_new(&a->fleet, a->settings, discover_servers);
+	if (err)
+		return say(STATUS_RUNTIME,
+			   "start: %s; look at the limits of this shell",
+			   strerror(-err));
+	return STATUS_OK;
+}
+
+static int open_views(struct all *a)
+{
+	const struct views_config config = { .settings = a->settings,
+					     .loop = a->loop,
+					     .wish = on_wish,
+					     .arg = a };
+	char why[256] = "";
+	int err = views_open(&a->views, &config, why, sizeof(why));
+
+	return err ? say_why(err, why, "see moetop help") : STATUS_OK;
+}
+
+int fleet_run(const struct settings *settings)
+{
+	struct all a = { .settings = settings };
+	int status = open_loop(&a);
+
+	if (!status)
+		status = open_views(&a);
+	if (!status) {
+		fleet_look(a.fleet);
+		on_tick(&a);
+		status = loop_run(a.loop);
+	}
+	if (status < 0)
+		status = say(STATUS_RUNTIME, "loop: %s; report this",
+			     strerror(-status));
+	views_close(a.views);
+	fleet_free(a.fleet);
+	loop_free(a.loop);
+	return status;
+}

@@ -1,0 +1,109 @@
+#include "core/watch.h"
+#include "core/clock.h"
+#include "core/collector.h"
+#include "core/source.h"
+#include "target/inject.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct watch {
+	struct target target;
+	struct source_context context;
+	const struct source_ops *sources[COLLECTOR_SOURCES_MAX + 1];
+	struct collector *collector;
+	const struct snapshot *newest; /* once it has ended */
+	uint64_t gone_ns;
+};
+
+static void choose_sources(struct watch *w, const struct settings *set)
+{
+	unsigned n = 0;
+
+	if (!set->no_bpf)
+		w->sources[n++] = &source_requests;
+	w->sources[n++] = &source_agent;
+	w->sources[n++] = &source_nvml;
+	w->sources[n++] = &source_engine;
+	w->context = (struct source_context){
+		.budget_ppm = (uint32_t)(set->budget * 1e4),
+		.rows_mode = (uint32_t)set->rows,
+		.counters = set->counters != COUNTERS_OFF,
+		.inject = set->no_inject ? NULL : inject,
+		.agent_path = set->agent,
+		.detach = true,
+		.nvml_path = getenv("MOETOP_NVML"),
+	};
+}
+
+int watch_new(struct watch **out, const struct settings *settings, pid_t pid,
+	      char *why, size_t why_bytes)
+{
+	struct watch *w = calloc(1, sizeof(*w));
+	const struct collector_config config = {
+		.sources = w ? w->sources : NULL,
+		.target = w ? &w->target : NULL,
+		.context = w ? &w->context : NULL,
+		.gpu_price = settings->gpu_price,
+	};
+	int err = w ? 0 : -ENOMEM;
+
+	if (!err) {
+		choose_sources(w, settings);
+		err = target_open(&w->target, pid, settings->model, why,
+				  why_bytes);
+	}
+	if (!err)
+		err = collector_new(&w->collector, &config, clock_now_ns());
+	if (err) {
+		if (!why[0])
+			snprintf(why, why_bytes, "%s", strerror(-err));
+		free(w);
+		return err;
+	}
+	*out = w;
+	return 0;
+}
+
+void watch_free(struct watch *w)
+{
+	if (!w)
+		return;
+	collector_free(w->collector);
+	free(w);
+}
+
+bool watch_tick(struct watch *w)
+{
+	if (w->newest)
+		return false;
+	if (collector_tick(w->collector, clock_now_ns()))
+		return true;
+	w->newest = collector_gone(w->collector, clock_unix_s());
+	w->gone_ns = clock_now_ns();
+	return false;
+}
+
+const struct snapshot *watch_snapshot(struct watch *w)
+{
+	return w->newest ? w->newest
+			 : collector_snapshot(w->collector, clock_now_ns(),
+					      clock_unix_s());
+}
+
+void watch_distinguish(struct watch *w)
+{
+	collector_distinguish(w->collector);
+}
+
+pid_t watch_pid(const struct watch *w)
+{
+	return w->target.pid;
+}
+
+double watch_gone_s(const struct watch *w)
+{
+	return w->newest ? (double)(clock_now_ns() - w->gone_ns) / 1e9 : -1;
+}
