@@ -106,7 +106,7 @@ static void test_the_filter_narrows_the_list(void **state)
 	assert_true(shows("filter MIX") && shows("Mixtral"));
 	assert_false(shows("Qwen3"));
 	picker_key(p, INPUT_ENTER);
-	assert_true(shows("1 of 3") && shows(" only MIX "));
+	assert_true(shows("1 of 3") && shows(" only MIX"));
 	assert_int_equal(picker_key(p, INPUT_ENTER), PICKED_SERVER);
 	assert_int_equal(p->pid, 300);
 	picker_key(p, '/');
