@@ -70,7 +70,7 @@ struct checks {
 
 /*
  * Fill s->checks from s, which model_update has filled, and add a finding for
- * the first check that differs.  gpu may be NULL.
+ * the first check that differs, other than an estimate.  gpu may be NULL.
  */
 void checks_update(struct checks *c, const struct engine_claims *claims,
 		   const struct sample *in, const struct gpu *gpu,

@@ -231,6 +231,9 @@ static int start_http(struct sim *s, char *why, size_t why_bytes)
 		.mean_tokens = s->o.output_tokens,
 		.kv_capacity = s->ranks ? ranks_kv_tokens(s->ranks)
 					: runner_kv_tokens(s->model.runner),
+		.arch = &s->model.shape.arch,
+		.tp = s->o.tp > 1 ? s->o.tp : 1,
+		.ep = s->o.ep > 1 ? s->o.ep : 1,
 		.seed = s->o.seed,
 		.engine = s->engine,
 		.truth = s->model.truth,

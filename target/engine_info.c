@@ -17,6 +17,7 @@ const struct engine_info_page engine_info_pages[] = {
 /* How a value is shown, and which ones are not worth showing. */
 enum kind {
 	WORD, /* text or a number above 0; not null, "auto", "none" */
+	MANY, /* a number above 1 */
 	TRUE, /* "on" when true */
 	SIZES /* a list of batch sizes */
 };
@@ -27,10 +28,10 @@ static const struct key {
 	enum kind kind;
 } keys[] = {
 	/* SGLang, /server_info */
-	{ "tp_size", LAUNCH_TP, WORD },
-	{ "pp_size", LAUNCH_PP, WORD },
-	{ "dp_size", LAUNCH_DP, WORD },
-	{ "ep_size", LAUNCH_EP, WORD },
+	{ "tp_size", LAUNCH_TP, MANY },
+	{ "pp_size", LAUNCH_PP, MANY },
+	{ "dp_size", LAUNCH_DP, MANY },
+	{ "ep_size", LAUNCH_EP, MANY },
 	{ "enable_dp_attention", LAUNCH_DP_ATTENTION, TRUE },
 	{ "quantization", LAUNCH_QUANT, WORD },
 	{ "kv_cache_dtype", LAUNCH_KV_TYPE, WORD },
@@ -47,7 +48,7 @@ static const struct key {
 	{ "speculative_draft_model_path", LAUNCH_DRAFT_MODEL, WORD },
 	{ "enable_eplb", LAUNCH_EPLB, TRUE },
 	{ "ep_num_redundant_experts", LAUNCH_REDUNDANT, WORD },
-	{ "stream_interval", LAUNCH_STREAM_INTERVAL, WORD },
+	{ "stream_interval", LAUNCH_STREAM_INTERVAL, MANY },
 	{ "max_running_requests", LAUNCH_MAX_SEQS, WORD },
 	{ "max_prefill_tokens", LAUNCH_MAX_TOKENS, WORD },
 	{ "chunked_prefill_size", LAUNCH_CHUNKED, WORD },
@@ -57,15 +58,15 @@ static const struct key {
 	{ "mem_fraction_static", LAUNCH_MEMORY, WORD },
 	{ "dtype", LAUNCH_DTYPE, WORD },
 	{ "load_format", LAUNCH_LOAD_FORMAT, WORD },
-	{ "nnodes", LAUNCH_NODES, WORD },
+	{ "nnodes", LAUNCH_NODES, MANY },
 	{ "node_rank", LAUNCH_NODE_RANK, WORD },
-	{ "tokenizer_worker_num", LAUNCH_API_SERVERS, WORD },
+	{ "tokenizer_worker_num", LAUNCH_API_SERVERS, MANY },
 	{ "expert_distribution_recorder_mode", LAUNCH_RECORDER, WORD },
 	/* vLLM, /server_info */
-	{ "vllm_config.parallel_config.tensor_parallel_size", LAUNCH_TP, WORD },
+	{ "vllm_config.parallel_config.tensor_parallel_size", LAUNCH_TP, MANY },
 	{ "vllm_config.parallel_config.pipeline_parallel_size", LAUNCH_PP,
-	  WORD },
-	{ "vllm_config.parallel_config.data_parallel_size", LAUNCH_DP, WORD },
+	  MANY },
+	{ "vllm_config.parallel_config.data_parallel_size", LAUNCH_DP, MANY },
 	{ "vllm_config.parallel_config.all2all_backend", LAUNCH_A2A_BACKEND,
 	  WORD },
 	{ "vllm_config.parallel_config.enable_eplb", LAUNCH_EPLB, TRUE },
@@ -81,7 +82,7 @@ static const struct key {
 	{ "vllm_config.scheduler_config.max_num_batched_tokens",
 	  LAUNCH_MAX_TOKENS, WORD },
 	{ "vllm_config.scheduler_config.stream_interval",
-	  LAUNCH_STREAM_INTERVAL, WORD },
+	  LAUNCH_STREAM_INTERVAL, MANY },
 	{ "vllm_config.compilation_config.cudagraph_capture_sizes",
 	  LAUNCH_CAPTURE, SIZES },
 	{ "vllm_config.compilation_config.cudagraph_mode", LAUNCH_GRAPH_MODE,
@@ -149,30 +150,37 @@ static void set_word(struct launch *l, enum launch_id id, json_t *v)
 	}
 }
 
-static void set_sizes(struct launch *l, json_t *v)
+static void set_sizes(struct engine_info *i, json_t *v)
 {
 	char *text;
 
 	if (!json_is_array(v) || !json_array_size(v))
 		return;
 	text = json_dumps(v, JSON_COMPACT);
-	if (text)
-		launch_set_sizes(l, text);
+	if (!text)
+		return;
+	launch_set_sizes(&i->launch, text);
+	if (strlen(text) < sizeof(i->capture_sizes))
+		memcpy(i->capture_sizes, text, strlen(text) + 1);
 	free(text);
 }
 
-static void set_key(struct launch *l, const struct key *k, json_t *v)
+static void set_key(struct engine_info *i, const struct key *k, json_t *v)
 {
 	switch (k->kind) {
+	case MANY:
+		if (json_integer_value(v) > 1)
+			set_word(&i->launch, k->id, v);
+		break;
 	case WORD:
-		set_word(l, k->id, v);
+		set_word(&i->launch, k->id, v);
 		break;
 	case TRUE:
 		if (json_is_true(v))
-			launch_set(l, k->id, "on");
+			launch_set(&i->launch, k->id, "on");
 		break;
 	case SIZES:
-		set_sizes(l, v);
+		set_sizes(i, v);
 		break;
 	}
 }
@@ -223,7 +231,7 @@ static void read_arguments(struct engine_info *i, json_t *doc)
 	};
 
 	for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++)
-		set_key(&i->launch, &keys[k], find(doc, keys[k].path));
+		set_key(i, &keys[k], find(doc, keys[k].path));
 	for (size_t k = 0; k < sizeof(counts) / sizeof(counts[0]); k++) {
 		uint32_t n = number_of(find(doc, counts[k].path));
 

@@ -24,13 +24,14 @@
 #include "target/launch.h"
 
 struct engine_info {
-	char engine[16];         /* that said so itself; "" not known */
-	char version[24];        /* "" unknown, like the next two */
-	char model[96];          /* the name that requests use */
-	char model_path[256];    /* as the server was told */
-	uint32_t context_tokens; /* 0 unknown */
-	uint32_t tp, pp, dp, ep; /* 0 unknown */
-	struct launch launch;    /* what it runs with, defaults left out */
+	char engine[16];          /* that said so itself; "" not known */
+	char version[24];         /* "" unknown, like the next two */
+	char model[96];           /* the name that requests use */
+	char model_path[256];     /* as the server was told */
+	uint32_t context_tokens;  /* 0 unknown */
+	uint32_t tp, pp, dp, ep;  /* 0 unknown */
+	struct launch launch;     /* what it runs with, defaults left out */
+	char capture_sizes[1024]; /* all of them, "[1,2,4]"; "" unknown */
 };
 
 struct engine_info_page {

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "model/arch.h"
 #include "sim/server/engine.h"
 #include "sim/server/kernels.h"
 #include "sim/server/truth.h"
@@ -28,6 +29,8 @@ struct http_options {
 	uint32_t stream_interval; /* tokens per event, at least 1 */
 	double mean_tokens;       /* of an answer that may end by itself */
 	uint64_t kv_capacity;     /* tokens; 0 unknown */
+	const struct arch *arch;  /* borrowed; NULL: no estimates */
+	uint32_t tp, ep;          /* GPUs; at least 1 */
 	uint64_t seed;
 	struct engine *engine; /* borrowed until http_close */
 	struct truth *truth;   /* likewise; NULL: no log */

@@ -1,5 +1,6 @@
 #include "sim/server/http_parts.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -70,6 +71,39 @@ static void add_cache_info(const struct http *h, struct evbuffer *b)
 		(unsigned long long)h->o.kv_capacity / CACHE_BLOCK_TOKENS);
 }
 
+/*
+ * As the engines estimate them, of one GPU: every token reads experts of its
+ * own, as long as there are any.
+ */
+static void add_estimates(struct http *h, const struct engine_stats *s,
+			  const char *labels, struct evbuffer *b)
+{
+	const struct arch *a = h->o.arch;
+	double gpus = h->o.tp > h->o.ep ? h->o.tp : h->o.ep;
+	double steps = (double)s->steps, tokens = (double)s->step_tokens;
+	double experts;
+
+	if (!a)
+		return;
+	experts = fmin(tokens * a->top_k, steps * a->experts);
+	add_metrics(b, "vllm:", labels,
+		    (const struct metric[]){
+			    { "estimated_flops_per_gpu_total", "counter",
+			      "Estimated number of floating point operations "
+			      "per GPU.",
+			      tokens * arch_flops_per_token(a) / gpus },
+			    { "estimated_read_bytes_per_gpu_total", "counter",
+			      "Estimated number of bytes read per GPU.",
+			      (steps * a->dense_bytes +
+			       a->moe_layers * experts * a->expert_bytes) /
+				      gpus },
+			    { "estimated_write_bytes_per_gpu_total", "counter",
+			      "Estimated number of bytes written per GPU.",
+			      tokens * a->kv_bytes_per_token / gpus },
+		    },
+		    3);
+}
+
 static void vllm_metrics(struct http *h, const struct engine_stats *s,
 			 struct evbuffer *b)
 {
@@ -97,6 +131,7 @@ static void vllm_metrics(struct http *h, const struct engine_stats *s,
 	snprintf(labels, sizeof(labels), "engine=\"0\",model_name=\"%s\"",
 		 h->model);
 	add_metrics(b, "vllm:", labels, m, sizeof(m) / sizeof(m[0]));
+	add_estimates(h, s, labels, b);
 	add_cache_info(h, b);
 	evbuffer_add_printf(b,
 			    "# HELP vllm:iteration_tokens_total Number of "
@@ -137,6 +172,13 @@ static void sglang_metrics(struct http *h, const struct engine_stats *s,
 		 "tp_rank=\"0\"",
 		 h->model);
 	add_metrics(b, "sglang:", labels, m, sizeof(m) / sizeof(m[0]));
+	evbuffer_add_printf(b,
+			    "# HELP sglang:realtime_tokens_total Total number "
+			    "of tokens processed.\n"
+			    "# TYPE sglang:realtime_tokens_total counter\n"
+			    "sglang:realtime_tokens_total{mode=\"decode\",%s} "
+			    "%llu\n",
+			    labels, (unsigned long long)s->generation_tokens);
 }
 
 static void send_metrics(struct http *h, struct evhttp_request *peer)
@@ -193,6 +235,29 @@ static void send_model_info(struct http *h, struct evhttp_request *peer)
 	http_send_text(peer, 200, "OK", "application/json", text, (size_t)n);
 }
 
+/* Its arguments, as far as the simulated server has any. */
+static void send_server_info(struct http *h, struct evhttp_request *peer)
+{
+	char path[1024], sizes[512] = "", text[4096];
+	size_t used = 0;
+	int n;
+
+	for (unsigned i = 0; sched_graph_size(i) && used < sizeof(sizes); i++)
+		used += (size_t)snprintf(sizes + used, sizeof(sizes) - used,
+					 "%s%u", i ? "," : "",
+					 sched_graph_size(i));
+	api_escape(h->o.model_path, path, sizeof(path));
+	n = snprintf(text, sizeof(text),
+		     "{\"model_path\":\"%s\",\"served_model_name\":\"%s\","
+		     "\"cuda_graph_bs\":[%s],\"tp_size\":%u,\"ep_size\":%u,"
+		     "\"dp_size\":1,"
+		     "\"pp_size\":1,\"stream_interval\":%u,"
+		     "\"api_key\":null,\"version\":\"moetop-sim\"}",
+		     path, h->model, sizes, h->o.tp, h->o.ep,
+		     h->o.stream_interval);
+	http_send_text(peer, 200, "OK", "application/json", text, (size_t)n);
+}
+
 static void send_version(struct http *h, struct evhttp_request *peer)
 {
 	static const char text[] = "{\"version\":\"moetop-sim\"}";
@@ -220,7 +285,8 @@ static const struct page {
 	{ "/version", send_version, false, true },
 	{ "/model_info", send_model_info, true, false },
 	{ "/get_model_info", send_model_info, true, false },
-	{ "/server_info", send_model_info, true, false },
+	{ "/server_info", send_server_info, true, false },
+	{ "/get_server_info", send_server_info, true, false },
 };
 
 void http_info(struct evhttp_request *peer, void *arg)
