@@ -1,0 +1,193 @@
+#!/usr/bin/python3
+"""exporter_formats.t - a real Prometheus reads the three formats; they agree
+
+One server, one moetop; Prometheus scrapes it in text, OpenMetrics and protobuf
+(the first two by proxies that ask for them).  The requests that the histograms
+are about are made and timed here.
+"""
+import os
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+import scrape
+import tap
+from scrape import OPENMETRICS, PROTOBUF, TEXT, get, wait
+from tap import check
+
+SECONDS = int(os.environ.get("SCRAPE_SECONDS", "9"))
+CLIENTS, REQUESTS, TOKENS = 8, 3, 12
+
+
+class Client(threading.Thread):
+    """Streams some completions, and notes when their bytes came."""
+
+    def __init__(self, port):
+        super().__init__(daemon=True)
+        self.port, self.ttft, self.duration, self.gaps = port, [], [], []
+
+    def run(self):
+        for _ in range(REQUESTS):
+            self.stream()
+
+    def stream(self):
+        body = ('{"model": "m", "prompt": "a b c", "max_tokens": %d, '
+                '"stream": true}' % TOKENS)
+        with socket.create_connection(("127.0.0.1", self.port)) as s:
+            start = time.monotonic()
+            s.sendall((f"POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+                       f"Content-Type: application/json\r\nConnection: close"
+                       f"\r\nContent-Length: {len(body)}\r\n\r\n{body}")
+                      .encode())
+            head = b""
+            while b"\r\n\r\n" not in head:
+                head += s.recv(1)
+            got, last = s.recv(65536), time.monotonic()
+            self.ttft.append(last - start)
+            while got:
+                end = time.monotonic()
+                got = s.recv(65536)
+        self.duration.append(end - start)
+
+
+def load(port):
+    clients = [Client(port) for _ in range(CLIENTS)]
+    for c in clients:
+        c.start()
+    for c in clients:
+        c.join(30)
+    return clients
+
+
+def near(measured, told):
+    """A bucket of the source wide, and a millisecond of our own."""
+    return abs(measured - told) <= 0.065 * measured + 0.004
+
+
+def histograms(port, clients):
+    fs = {f.name: f for f in scrape.families(get(port, accept=PROTOBUF)[1])}
+    n = CLIENTS * REQUESTS
+    for name, key in (("moetop_ttft_seconds", "ttft"),
+                      ("moetop_request_duration_seconds", "duration")):
+        truth = sorted(x for c in clients for x in getattr(c, key))
+        h = fs[name].metric[0].histogram
+        b = scrape.native(h)
+        p50, told = truth[(n - 1) // 2], scrape.quantile(b, 0.5)
+        print(f"# {key}: median {p50 * 1e3:.1f} ms here, {told * 1e3:.1f} ms"
+              f" told; sum {sum(truth):.3f}, {h.sample_sum:.3f}")
+        check(f"{name}: every request is in it once", h.sample_count == n and
+              sum(c for _, _, c in b) == n, (h.sample_count, b))
+        check(f"{name}: the median is that of the clients", near(p50, told),
+              (p50, told, b))
+        check(f"{name}: so is the sum",
+              near(sum(truth) / n, h.sample_sum / n),
+              (sum(truth), h.sample_sum))
+        check(f"{name}: the ends are, too", near(truth[-1], b[-1][1]) and
+              near(truth[0], b[0][1]), (truth[0], truth[-1], b))
+    gaps = fs["moetop_event_gap_seconds"].metric[0].histogram
+    check("the gaps are one less than the events of each stream",
+          gaps.sample_count >= n * (TOKENS - 1), gaps.sample_count)
+
+
+def formats(port):
+    text = get(port, accept=TEXT)
+    om = get(port, accept=OPENMETRICS)
+    lint = subprocess.run(["promtool", "check", "metrics"], input=text[1],
+                          capture_output=True)
+    check("promtool check metrics finds nothing", lint.returncode == 0 and
+          not lint.stdout + lint.stderr, lint.stdout + lint.stderr)
+    from prometheus_client.openmetrics import parser as openmetrics
+    parsed = list(openmetrics.text_string_to_metric_families(om[1].decode()))
+    check("prometheus_client's parser takes the OpenMetrics",
+          len(parsed) > 60 and om[2]["Content-Type"].startswith(
+              "application/openmetrics-text; version=1.0.0"), len(parsed))
+    kinds = {m.name: m.type for m in parsed}
+    check("its types are those of OpenMetrics",
+          kinds["moetop_build"] == "info" and
+          kinds["moetop_requests_started"] == "counter" and
+          kinds["moetop_ttft_seconds"] == "histogram", kinds)
+    names = [x.name + str(sorted(x.labels.items())) for m in parsed
+             for x in m.samples]
+    check("no series twice", len(names) == len(set(names)))
+    check("counters and histograms say since when they count",
+          sum(n.startswith("moetop_ttft_seconds_created") for n in names) == 1)
+    pb = scrape.families(get(port, accept=PROTOBUF)[1])
+    n = len(scrape.samples(text[1]))
+    print(f"# {n} samples in text, {len(names)} in OpenMetrics")
+    check("at most 1500 series", n <= 1500, n)
+    check("protobuf has the same families", len(pb) == len(
+        [x for x in text[1].split(b"\n") if x.startswith(b"# TYPE")]))
+    zipped = get(port, accept=TEXT, encoding="gzip")
+    check("gzip is a fifth at most",
+          int(zipped[2]["Content-Length"]) * 5 < len(zipped[1]), zipped[2])
+
+
+def prometheus(port, folder):
+    jobs = {"protobuf": (f"127.0.0.1:{port}", [])}
+    for name, accept in (("text", TEXT), ("openmetrics", OPENMETRICS)):
+        proxy = scrape.AcceptProxy(accept)
+        jobs[name] = (f"127.0.0.1:{port}",
+                      [f"proxy_url: http://127.0.0.1:{proxy.port}"])
+    p = scrape.Prometheus(folder, jobs)
+    wait(p.up)
+    wait(lambda: len(p.query("up == 1")) == 3)
+    return p, time.monotonic()
+
+
+def look(p, since):
+    time.sleep(max(0, since + SECONDS - time.monotonic()))
+    passed = int(time.monotonic() - since)
+    window = f"[{passed}s]"
+    check("no scrape failed, in any format", len(p.query(
+        f"min_over_time(up{window}) == 1")) == 3, p.query("up"))
+    counts = p.query(f"count_over_time(up{window})")
+    check("no scrape is missing", len(counts) == 3 and
+          min(counts.values()) >= passed - 1, (passed, counts))
+    errors = {name: p.own("prometheus_target_scrapes_" + name) for name in (
+        "sample_duplicate_timestamp_total", "sample_out_of_order_total",
+        "sample_out_of_bounds_total", "exceeded_sample_limit_total")}
+    check("Prometheus refused no sample", not any(errors.values()), errors)
+    n = CLIENTS * REQUESTS
+    got = p.query("moetop_requests_completed_total")
+    check("all three formats say the same", len(got) == 3 and
+          set(got.values()) == {n}, got)
+    native = p.value('histogram_count(moetop_ttft_seconds{job="protobuf"})')
+    classic = p.value('moetop_ttft_seconds_count{job="text"}')
+    check("its native histogram has every request", native == classic == n,
+          (native, classic))
+    a = p.value('histogram_quantile(0.5, moetop_ttft_seconds{job="protobuf"})')
+    b = p.value('histogram_quantile(0.5, '
+                'moetop_ttft_seconds_bucket{job="openmetrics"})')
+    check("quantiles of both shapes are of one distribution",
+          a and b and 0.4 < a / b < 2.5, (a, b))
+    check("rows per expert and steps are native, too", p.value(
+        'histogram_count(moetop_rows_per_expert{job="protobuf"})') == p.value(
+        'moetop_rows_per_expert_count{job="text"}'))
+    log = open(p.log.name).read()
+    check("Prometheus has nothing to complain of", log == "", log)
+
+
+def main():
+    sim, sim_port = scrape.start_sim()
+    top, port = scrape.start_moetop("-p", str(sim.pid), "--headless")
+    wait(lambda: b"moetop_requests_in_flight{" in get(port)[1])
+    with tempfile.TemporaryDirectory() as folder:
+        p, since = prometheus(port, folder)
+        clients = load(sim_port)
+        wait(lambda: f" {CLIENTS * REQUESTS}\n".encode() in b"".join(
+            x + b"\n" for x in get(port)[1].split(b"\n")
+            if x.startswith(b"moetop_requests_completed_total")))
+        wait(lambda: b"\nmoetop_layer_rows{" in get(port)[1])
+        histograms(port, clients)
+        formats(port)
+        look(p, since)
+        for x in (p.process, top, sim):
+            x.kill()
+            x.wait()
+    tap.end()
+
+
+if __name__ == "__main__":
+    main()
