@@ -185,7 +185,8 @@ fuzz-programs: $(fuzzers)
 cupti_inc := $(dir $(wildcard $(or $(CUDA_HOME),/usr/local/cuda)/include/cuda.h \
     $(or $(CUDA_HOME),/usr/local/cuda)/extras/CUPTI/include/cupti.h \
     $(top)/cupti/include/cupti.h))
-$(O)/tests/unit/cupti/%.o: CPPFLAGS += $(addprefix -isystem ,$(cupti_inc))
+$(O)/tests/unit/cupti/%.o: CPPFLAGS += $(addprefix -isystem ,$(cupti_inc)) \
+	-isystem tests/lib/plain_c
 
 unit: $(unit)
 san: ; $(Q)$(MAKE) --no-print-directory SAN=1 unit

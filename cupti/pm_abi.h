@@ -15,7 +15,7 @@
 enum {
 	CUPTI_E_HARDWARE_BUSY = 26,
 	CUPTI_E_OUT_OF_MEMORY = 8,
-	CUPTI_E_VIRTUALIZED_DEVICE = 46, /* vGPU, or a virtual machine */
+	CUPTI_E_VIRTUALIZED_DEVICE = 33, /* vGPU, or a virtual machine */
 	CUPTI_E_HARDWARE = 9,
 };
 

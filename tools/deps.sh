@@ -117,6 +117,26 @@ install_cupti() {
 	[ -e "$O/cupti/include/cupti.h" ] || die "no cupti.h in the package"
 }
 
+# A libcupti that knows its chips without a driver (13.0; 13.5 asks for one), to
+# prove which counters take one pass.
+install_cupti_host() {
+	for f in "${CUDA_HOME:-/usr/local/cuda}"/lib64/libnvperf_host.so \
+		"${CUDA_HOME:-/usr/local/cuda}"/extras/CUPTI/lib64/libnvperf_host.so \
+		"$O/cupti-13.0/lib/libnvperf_host.so"; do
+		[ ! -e "$f" ] || return 0
+	done
+	echo "  PYPI  nvidia-cuda-cupti 13.0"
+	rm -rf "$O/cupti.tmp"
+	python3 -m pip download -q --no-deps --disable-pip-version-check \
+		-d "$O/cupti.tmp" 'nvidia-cuda-cupti==13.0.*' ||
+		die "cannot fetch nvidia-cuda-cupti with pip"
+	mkdir -p "$O/cupti-13.0/lib"
+	python3 -m zipfile -e "$O"/cupti.tmp/*.whl "$O/cupti.tmp/x"
+	find "$O/cupti.tmp/x" \( -name 'libcupti.so*' -o \
+		-name libnvperf_host.so \) -exec cp {} "$O/cupti-13.0/lib/" \;
+	rm -rf "$O/cupti.tmp"
+}
+
 [ -r /etc/debian_version ] ||
 	die "this is no Debian or Ubuntu; install by hand: $build_packages"
 mkdir -p "$O"
@@ -131,6 +151,7 @@ test)
 	install_clang_rt
 	install_prometheus
 	install_cupti
+	install_cupti_host
 	install_deploy_tools
 	;;
 *)

@@ -58,7 +58,7 @@ def fetch(package, wanted, folder):
             base = os.path.basename(name)
             if slash and base.endswith(".h"):
                 target = f"{folder}/include/{tail}"
-            elif base.startswith("libcupti.so"):
+            elif base.startswith(("libcupti.so", "libnvperf_host.so")):
                 target = f"{folder}/lib/{base}"
             else:
                 continue
