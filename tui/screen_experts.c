@@ -162,11 +162,15 @@ static void draw_map(struct view *v, struct rect r,
 	draw_left(v, r, x);
 	if (map.h > r.h)
 		map.h = r.h;
+	if (map.w > r.w - GUTTER)
+		map.w = r.w - GUTTER;
+	if (map.h < 1 || map.w < 1)
+		return;
 	grid_about(&v->grid, EXPLAIN_EXPERT_ROWS);
 	heat_draw(&v->grid, map, &x->map);
 	grid_about(&v->grid, 0);
 	screen_zone(v, map, ZONE_PICTURE, 0);
-	if (row < map.h)
+	if (row < map.h && col + x->map.cell_w <= map.w)
 		grid_paint(&v->grid,
 			   (struct rect){ map.x + col, map.y + row,
 					  x->map.cell_w, 1 },

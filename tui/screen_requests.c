@@ -8,6 +8,7 @@
 #include "tui/widgets.h"
 
 #define GAP "   "
+#define LATENCY_ROWS 4
 #define HIST_COLUMNS 25 /* of one histogram, at least */
 #define HIST_ROWS 5     /* for it to be worth it */
 #define HIST_SHARE 3    /* one part in so many of what is left */
@@ -99,6 +100,9 @@ static void draw_endpoints(struct view *v, struct rect *rest, bool spaced)
 		return;
 	}
 	endpoint_table(&v->shot, &o, &t);
+	if (t.rows > rest->h - LATENCY_ROWS - 1)
+		t.rows = rest->h > LATENCY_ROWS + 2 ? rest->h - LATENCY_ROWS - 1
+						    : 1;
 	table_draw(&v->grid, take(rest, t.rows + 1 + spaced), &t);
 }
 

@@ -240,10 +240,16 @@ static void add_zones(struct view *v, struct rect r, const struct table *t,
 
 	measure(t, r.w, w);
 	for (unsigned i = 0; i < t->n_columns; i++) {
+		int room = r.x + r.w - x;
+
 		if (!w[i])
 			continue;
-		screen_zone(v, (struct rect){ x, r.y, w[i], 1 }, ZONE_COLUMN,
-			    (int)i);
+		if (room > 0)
+			screen_zone(v,
+				    (struct rect){ x, r.y,
+						   w[i] < room ? w[i] : room,
+						   1 },
+				    ZONE_COLUMN, (int)i);
 		x += w[i] + GAP;
 	}
 	for (int i = 0; i < shown; i++)

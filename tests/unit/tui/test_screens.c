@@ -111,6 +111,92 @@ static void any_tables(struct snapshot *s)
 	}
 }
 
+static void any_what_ifs(struct snapshot *s)
+{
+	struct whatif *w = &s->what_if_base;
+	double *v = &w->gpu_bw;
+
+	s->n_what_if = below(SNAPSHOT_WHAT_IF_MAX + 4);
+	for (unsigned i = 0; i < SNAPSHOT_WHAT_IF_MAX; i++) {
+		struct snapshot_what_if *r = &s->what_if[i];
+
+		r->kind = (enum what_if_kind)below(WHAT_IF_KINDS);
+		r->amount = any_value().v;
+		any_text(r->name, sizeof(r->name));
+		r->limit = (enum whatif_limit)below(5);
+		any_values(&r->tokens_per_step,
+			   sizeof(*r) - offsetof(struct snapshot_what_if,
+						 tokens_per_step));
+	}
+	if (below(3) == 0)
+		return;
+	w->valid = below(2);
+	w->known = true;
+	w->arch.experts = below(600);
+	w->arch.top_k = below(16);
+	w->arch.moe_layers = below(100);
+	w->arch.expert_bytes = any_value().v;
+	w->calibration.bw = any_value().v;
+	for (; v <= &w->usd_per_gpu_hour; v++)
+		*v = any_value().v;
+	traffic_uniform(&w->traffic, w->arch.experts, w->arch.top_k);
+	w->traffic.batch = below(2) ? any_value().v : 0;
+	w->traffic.active = any_value().v;
+	w->traffic.basis = (enum traffic_basis)below(3);
+}
+
+static void any_experts(struct snapshot *s)
+{
+	struct snapshot_experts *e = &s->experts;
+
+	e->n_layers = below(3) ? below(129) : 0;
+	e->n_experts = below(2) ? below(513) : below(3);
+	for (unsigned i = 0; i < e->n_layers * e->n_experts; i++)
+		e->rows[i] = below(4) ? below(1000) : (uint32_t)draw64();
+	if (below(6) == 0)
+		memset(e->rows, 0, sizeof(e->rows));
+}
+
+static void any_hists(struct snapshot *s)
+{
+	for (unsigned h = 0; h < HISTOGRAMS; h++) {
+		struct snapshot_hist *x = &s->hists[h];
+		double upper = below(2) ? 1e-9 : -1;
+
+		any_values(x, offsetof(struct snapshot_hist, n_buckets));
+		x->n_buckets = below(SNAPSHOT_BUCKETS_MAX + 3);
+		for (unsigned i = 0; i < SNAPSHOT_BUCKETS_MAX; i++) {
+			upper += below(100) / 1000.0;
+			x->buckets[i].upper = below(50) ? upper : any_value().v;
+			x->buckets[i].count = below(5) ? below(1000) : draw64();
+		}
+	}
+}
+
+static void any_requests(struct snapshot *s)
+{
+	struct snapshot_requests *r = &s->requests;
+
+	r->known = below(2);
+	r->have_queues = below(2);
+	r->unread_bytes = draw64();
+	r->not_accepted = below(2) ? draw64() : 0;
+	r->oldest_seconds = any_value().v;
+	for (unsigned e = 0; e < SNAPSHOT_ENDPOINTS; e++)
+		for (unsigned i = 0; i < REQUEST_COUNTS; i++)
+			r->counts[e][i] = below(3) ? below(100) : draw64();
+	s->n_checks = below(SNAPSHOT_CHECKS_MAX + 3);
+	for (unsigned i = 0; i < SNAPSHOT_CHECKS_MAX; i++) {
+		struct snapshot_check *c = &s->checks[i];
+
+		any_text(c->name, sizeof(c->name));
+		c->state = (enum check_state)below(4);
+		c->ours = any_value().v;
+		c->theirs = any_value().v;
+		any_text(c->why, sizeof(c->why));
+	}
+}
+
 static void any_words(struct snapshot *s)
 {
 	s->n_findings = below(SNAPSHOT_FINDINGS_MAX + 4);
@@ -142,6 +228,13 @@ static void any_target(struct snapshot_target *t)
 			 below(30) ? "idle" : "disabled");
 		any_text(t->ranks[i].reason, sizeof(t->ranks[i].reason));
 	}
+	any_text(t->container, sizeof(t->container));
+	t->n_options = below(SNAPSHOT_OPTIONS_MAX + 4);
+	for (unsigned i = 0; i < SNAPSHOT_OPTIONS_MAX; i++) {
+		snprintf(t->options[i].name, sizeof(t->options[i].name), "%s",
+			 below(5) ? "tp" : "capture_sizes");
+		any_text(t->options[i].value, sizeof(t->options[i].value));
+	}
 }
 
 static void any_snapshot(struct snapshot *s)
@@ -155,11 +248,14 @@ static void any_snapshot(struct snapshot *s)
 	s->side = (enum side)below(3);
 	s->regime_source = (enum value_source)below(SOURCES);
 	any_values(s->metrics, sizeof(s->metrics));
-	any_values(s->hists, sizeof(s->hists));
 	any_values(s->group_share, sizeof(s->group_share));
 	any_tables(s);
 	any_words(s);
 	any_health(&s->health);
+	any_what_ifs(s);
+	any_experts(s);
+	any_hists(s);
+	any_requests(s);
 }
 
 /* A glyph may be drawn; wide ones are followed by their right half. */
@@ -196,17 +292,37 @@ static void check_zones(const struct view *v)
 	}
 }
 
+/* Anywhere in it, and beyond, as a drag may end. */
+static void click_picture(struct view *v)
+{
+	const struct screen *s = screens[v->screen];
+
+	for (unsigned i = 0; i < v->n_zones; i++) {
+		struct zone z = v->zones[i];
+
+		if (z.kind != ZONE_PICTURE || !s->clicked)
+			continue;
+		s->clicked(v, &z, (int)below(400) - 100, (int)below(200) - 50);
+		view_draw(v);
+		return;
+	}
+}
+
 static void check_size(struct view *v, int w, int h)
 {
-	static const int keys[] = { 's',       INPUT_DOWN, INPUT_PAGE_DOWN,
-				    INPUT_END, INPUT_UP,   INPUT_PAGE_UP,
-				    INPUT_HOME };
+	static const int keys[] = {
+		's',         INPUT_DOWN,    INPUT_PAGE_DOWN, INPUT_END,
+		INPUT_UP,    INPUT_PAGE_UP, INPUT_HOME,      'n',
+		INPUT_RIGHT, 'g',           INPUT_LEFT,      'c',
+	};
+	const unsigned n_keys = sizeof(keys) / sizeof(*keys);
 
 	assert_int_equal(view_resize(v, w, h), 0);
 	for (unsigned screen = 0; screen < SCREENS; screen++) {
 		v->screen = screen;
-		view_key(v, keys[below(7)]);
+		view_key(v, keys[below(n_keys)]);
 		view_draw(v);
+		click_picture(v);
 		check_cells(&v->grid);
 		check_zones(v);
 		if (layout_fits(w, h))
