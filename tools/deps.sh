@@ -137,6 +137,20 @@ install_cupti_host() {
 	rm -rf "$O/cupti.tmp"
 }
 
+# Schemas of Grafana and Kubernetes, in an environment of their own.
+install_deploy_tools() {
+	wanted=tests/deploy/requirements.txt
+	cmp -s "$wanted" "$O/tools/deploy/requirements.txt" && return 0
+	echo "  PYPI  what $wanted names"
+	rm -rf "$O/tools/deploy"
+	mkdir -p "$O/tools"
+	python3 -m venv "$O/tools/deploy" &&
+		"$O/tools/deploy/bin/python" -m pip install -q \
+			--disable-pip-version-check -r "$wanted" ||
+		die "cannot install the packages of $wanted"
+	cp "$wanted" "$O/tools/deploy/"
+}
+
 [ -r /etc/debian_version ] ||
 	die "this is no Debian or Ubuntu; install by hand: $build_packages"
 mkdir -p "$O"
