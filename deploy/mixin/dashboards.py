@@ -68,14 +68,15 @@ SHARE = ("unshared_time:rate", "step_time:rate")
 
 # ---- fleet ------------------------------------------------------------------
 
-def fleet_now():
+def fleet_now(settings):
     return Row(
         "Now",
         tile("Servers", "short", "LLM servers that moetop watches and that"
              " run.", f"sum (moetop_target_up{{{MANY}}})"),
         tile("Not answering", "short", "Exporters that Prometheus cannot"
              " scrape. Runbook: down.",
-             'sum (up{job=~".*moetop.*"} == bool 0)', thresholds=ALERTING),
+             f'sum (up{{job=~"{settings.job}"}} == bool 0)',
+             thresholds=ALERTING),
         tile("Tokens", "cps", "Decoded tokens per second of all chosen"
              " servers.", sum_of("tokens_per_second", MANY)),
         tile("In flight", "short", "Generation requests in flight.",
@@ -225,7 +226,7 @@ def fleet(texts, settings):
         "moetop-fleet", "moetop / Fleet", "All servers, and what they cost."
         " Ratios are ratios of sums over the chosen servers.",
         common(settings, server=False),
-        [fleet_now(), fleet_models(), fleet_servers(), fleet_groups()],
+        [fleet_now(settings), fleet_models(), fleet_servers(), fleet_groups()],
         runbook_links(["MoetopInValley", "MoetopMergeWouldSave",
                        "MoetopGroupStraggler", "MoetopDown"]), texts)
 

@@ -19,10 +19,10 @@ class Settings:
     merge_saves = 0.3      # share of the cost that a merge must save
     budget = 0.01          # of moetop itself: share of the step time
     straggler = 0.15       # time of the slowest rank over that of the mean
-    valley_for = "15m"
+    valley_for = "15m"     # a regime, a straggler, a check that lasts
     slow_for = "30m"       # what calls for a change of the deployment
     fast_for = "5m"        # what makes moetop blind
-    gone_for = "2m"
+    gone_for = "2m"        # a server or an exporter that is away
     rate = "5m"            # window of rates
     interval = "30s"       # between two evaluations
     runbooks = "docs/runbooks"  # where these pages are served

@@ -18,6 +18,7 @@ import venv
 
 venv.enter()
 
+import _jsonnet
 import yaml
 
 import grafana_schema
@@ -69,6 +70,24 @@ def generator():
                   "no_such=1")
     check("a setting that does not exist is refused by name",
           not ok and "no_such" in out, out)
+
+
+def importing():
+    """Others take it as it is, and know what they may set."""
+    mixin = json.loads(_jsonnet.evaluate_snippet(
+        "mixin", "local m = import 'mixin.libsonnet'; {d: m."
+        "grafanaDashboards, r: m.prometheusRules, a: m.prometheusAlerts}",
+        jpathdir=[MIXIN]))
+    check("the jsonnet mixin has the same dashboards, rules and alerts",
+          sorted(mixin["d"]) == ["moetop-" + os.path.basename(p)
+                                 for p in DASHBOARDS] and
+          [mixin["a"], mixin["r"]] == [load(p)[0] for p in RULES])
+    with open(os.path.join(MIXIN, "README.md"), encoding="utf-8") as f:
+        said = dict(re.findall(r"^\| `(\w+)` \| `(.*?)` \|", f.read(), re.M))
+    have = {k: str(v) for k, v in vars(rules.Settings).items()
+            if not k.startswith("_") and not callable(v)}
+    check("the README has every setting with its default", said == have,
+          set(said.items()) ^ set(have.items()))
 
 
 def formats():
@@ -183,6 +202,7 @@ def alerts():
 
 def main():
     generator()
+    importing()
     formats()
     dashboards()
     names()

@@ -5,6 +5,7 @@ Their formats are checked by those who define them.  Their capabilities are trie
 with exactly those, as the unit's user and as the DaemonSet's, every tier is
 there for a server of another user; without any one of them a tier is missing.
 """
+import concurrent.futures
 import copy
 import glob
 import json
@@ -79,6 +80,11 @@ def systemd():
     score = re.search(r"exposure level for \S+: ([\d.]+)", out)
     print(f"# exposure {score and score.group(1)}")
     check(f"systemd-analyze security: at most {EXPOSURE_MAX / 10}", ok, out)
+    own = units[0] + ".d"
+    os.makedirs(own)
+    shutil.copy(os.path.join(DEPLOY, "systemd", "containers.conf"), own)
+    ok, out = run("systemd-analyze", "verify", "--man=no", *units)
+    check("nor about the drop-in for containers", ok and not out, out)
     return directives(read(units[0]))
 
 
@@ -164,10 +170,13 @@ def capabilities(unit):
         got = tiers(server, str(context["runAsUser"]), caps)
         check("so has the DaemonSet's", all(got.get(t) == "ok"
                                             for t in every), got)
-        for cap, tier in (("BPF", "T1"), ("PERFMON", "T1"),
-                          ("SYS_PTRACE", "T2"), ("DAC_READ_SEARCH", "T2")):
-            got = tiers(server, UNIT_UID, [c for c in caps if c != cap],
-                        count=2)
+        needs = {"BPF": "T1", "PERFMON": "T1", "SYS_PTRACE": "T2",
+                 "DAC_READ_SEARCH": "T2"}
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            less = list(pool.map(lambda cap: tiers(
+                server, UNIT_UID, [c for c in caps if c != cap], count=2),
+                needs))
+        for (cap, tier), got in zip(needs.items(), less):
             check(f"without CAP_{cap} there is no {tier}",
                   got.get("T0") == "ok" and got.get(tier) == "missing", got)
     finally:
