@@ -1,5 +1,6 @@
 #include "core/attach.h"
 #include "core/clock.h"
+#include "core/privileges.h"
 #include "core/worker.h"
 #include "target/proc.h"
 
@@ -150,7 +151,8 @@ static void thread_end(void *arg)
 	(void)arg;
 }
 
-static const struct worker_job job = { .step = thread_step,
+static const struct worker_job job = { .privileges = PRIVILEGES_ATTACH,
+				       .step = thread_step,
 				       .end = thread_end,
 				       .free = board_free };
 
@@ -165,6 +167,8 @@ static int read_whole(int fd, struct board **out)
 
 	if (fstat(fd, &st))
 		return -errno;
+	if (privileges_elevated() && !privileges_trust(&st))
+		return -EPERM;
 	if (!S_ISREG(st.st_mode) || st.st_size <= 0 ||
 	    st.st_size > (off_t)IMAGE_BYTES_MAX)
 		return -EINVAL;

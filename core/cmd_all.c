@@ -1,7 +1,9 @@
 /* The loop of --all: a daemon that outlives the servers it watches. */
+#include "core/broker.h"
 #include "core/clock.h"
 #include "core/fleet.h"
 #include "core/loop.h"
+#include "core/privileges.h"
 #include "core/say.h"
 #include "core/views.h"
 #include "target/discover.h"
@@ -15,17 +17,48 @@
 
 struct all {
 	const struct settings *settings;
+	struct broker *broker; /* calls the fleet */
 	struct fleet *fleet;
+	const struct snapshot *const *list; /* of the last interval */
+	unsigned n;
 	struct loop *loop;
 	struct views *views;
 	long published;
 };
 
-static void on_tick(void *arg)
+static void work_tick(void *arg)
 {
 	struct all *a = arg;
 
 	fleet_tick(a->fleet);
+}
+
+static void work_look(void *arg)
+{
+	struct all *a = arg;
+
+	fleet_look(a->fleet);
+}
+
+static void work_snapshots(void *arg)
+{
+	struct all *a = arg;
+
+	a->list = fleet_snapshots(a->fleet, &a->n);
+}
+
+static void work_free(void *arg)
+{
+	struct all *a = arg;
+
+	fleet_free(a->fleet);
+}
+
+static void on_tick(void *arg)
+{
+	struct all *a = arg;
+
+	broker_call(a->broker, work_tick, a);
 	views_tick(a->views);
 }
 
@@ -33,18 +66,17 @@ static void on_look(void *arg)
 {
 	struct all *a = arg;
 
-	fleet_look(a->fleet);
+	broker_call(a->broker, work_look, a);
 }
 
 static void on_interval(void *arg)
 {
-	const struct snapshot *const *list;
 	struct all *a = arg;
-	unsigned n;
 	int err;
 
-	list = fleet_snapshots(a->fleet, &n);
-	err = views_publish_all(a->views, list, n, fleet_left_out(a->fleet));
+	broker_call(a->broker, work_snapshots, a);
+	err = views_publish_all(a->views, a->list, a->n,
+				fleet_left_out(a->fleet));
 	a->published++;
 	if (err)
 		loop_stop(a->loop, views_failed(err));
@@ -80,6 +112,8 @@ static int open_loop(struct all *a)
 		err = -ENOSPC;
 	if (!err)
 		err = fleet_new(&a->fleet, a->settings, discover_servers);
+	if (!err)
+		err = broker_new(&a->broker, PRIVILEGES_ALL);
 	if (err)
 		return say(STATUS_RUNTIME,
 			   "start: %s; look at the limits of this shell",
@@ -102,12 +136,16 @@ static int open_views(struct all *a)
 int fleet_run(const struct settings *settings)
 {
 	struct all a = { .settings = settings };
-	int status = open_loop(&a);
+	int status;
 
+	privileges_seal();
+	status = open_loop(&a);
+	(void)privileges_keep(privileges_for_port(settings->listen));
 	if (!status)
 		status = open_views(&a);
+	(void)privileges_keep(0);
 	if (!status) {
-		fleet_look(a.fleet);
+		on_look(&a);
 		on_tick(&a);
 		status = loop_run(a.loop);
 	}
@@ -115,7 +153,9 @@ int fleet_run(const struct settings *settings)
 		status = say(STATUS_RUNTIME, "loop: %s; report this",
 			     strerror(-status));
 	views_close(a.views);
-	fleet_free(a.fleet);
+	if (a.broker)
+		broker_call(a.broker, work_free, &a);
+	broker_free(a.broker);
 	loop_free(a.loop);
 	return status;
 }

@@ -4,6 +4,7 @@
  * Reads the arguments and hands over to the command.
  */
 #include "core/commands.h"
+#include "core/privileges.h"
 #include "core/say.h"
 #include "core/settings.h"
 
@@ -30,12 +31,11 @@ static int cmd_version(const struct settings *s)
 }
 
 static int (*const commands[COMMANDS])(const struct settings *s) = {
-	[COMMAND_VIEW] = cmd_view,       [COMMAND_RUN] = cmd_run,
-	[COMMAND_DEMO] = cmd_demo,       [COMMAND_DOCTOR] = cmd_doctor,
-	[COMMAND_RECORD] = cmd_record,   [COMMAND_REPLAY] = cmd_replay,
-	[COMMAND_CONFIG] = cmd_config,
-	[COMMAND_PLAN] = cmd_plan,       [COMMAND_HELP] = cmd_help,
-	[COMMAND_VERSION] = cmd_version,
+	[COMMAND_VIEW] = cmd_view,     [COMMAND_RUN] = cmd_run,
+	[COMMAND_DEMO] = cmd_demo,     [COMMAND_DOCTOR] = cmd_doctor,
+	[COMMAND_RECORD] = cmd_record, [COMMAND_REPLAY] = cmd_replay,
+	[COMMAND_CONFIG] = cmd_config, [COMMAND_PLAN] = cmd_plan,
+	[COMMAND_HELP] = cmd_help,     [COMMAND_VERSION] = cmd_version,
 };
 
 /* A file of ours that took the place of a closed standard stream would get what
@@ -73,12 +73,31 @@ static int finish(int status)
 		   strerror(err));
 }
 
+/* Whose rights the command has. */
+static int settle_privileges(const struct settings *s)
+{
+	char why[256] = "";
+	int err = 0;
+
+	if (privileges_elevated() && s->agent)
+		return say(STATUS_USAGE,
+			   "--agent: not for a moetop with file capabilities; "
+			   "install the agent beside it, or run it as root");
+	if (s->user)
+		err = privileges_become(s->user, why, sizeof(why));
+	return err ? say(status_of(err), "%s", why) : STATUS_OK;
+}
+
 int main(int argc, char **argv)
 {
 	struct settings s;
 	char why[512];
 	int status;
 
+	if (privileges_begin())
+		return say(STATUS_USAGE,
+			   "setuid: moetop is not made for it; use file "
+			   "capabilities, docs/PRIVILEGES.md");
 	if (settings_parse(&s, argc, argv, why, sizeof(why)))
 		return say(STATUS_USAGE, "%s", why);
 	if (s.bad_lines && s.command != COMMAND_CONFIG)
@@ -92,7 +111,7 @@ int main(int argc, char **argv)
 		status = cmd_help(&s);
 	else if (s.version)
 		status = cmd_version(&s);
-	else
+	else if (!(status = settle_privileges(&s)))
 		status = commands[s.command](&s);
 	settings_fini(&s);
 	return finish(status);

@@ -1,5 +1,7 @@
 #include "core/server_list.h"
 
+#include "core/broker.h"
+#include "core/privileges.h"
 #include "core/say.h"
 #include "core/server_pick.h"
 #include "core/views.h"
@@ -170,12 +172,29 @@ static int choose_on_screen(const struct settings *settings,
 	return 0;
 }
 
+struct search {
+	struct servers *found;
+	int err;
+};
+
+static void search(void *arg)
+{
+	struct search *s = arg;
+
+	s->err = discover_servers(s->found);
+}
+
 int server_list_choose(const struct settings *settings, pid_t *pid, int *status)
 {
 	struct servers *found = calloc(1, sizeof(*found));
-	int err = found ? discover_servers(found) : -ENOMEM;
+	struct search s = { .found = found };
+	int err = found ? broker_once(PRIVILEGES_LOOK | PRIVILEGES_NETWORK,
+				      search, &s)
+			: -ENOMEM;
 	int done;
 
+	if (!err)
+		err = s.err;
 	if (err) {
 		free(found);
 		return end(status, say(status_of(err),

@@ -1,6 +1,7 @@
 #include "core/server_pick.h"
 
 #include "core/clock.h"
+#include "core/privileges.h"
 #include "core/say.h"
 #include "core/set_up.h"
 #include "core/worker.h"
@@ -54,6 +55,7 @@ static bool look_now(void *arg, struct servers *out)
 }
 
 static const struct worker_job job = {
+	.privileges = PRIVILEGES_LOOK | PRIVILEGES_NETWORK,
 	.step = look_step,
 	.end = look_end,
 	.free = look_free,

@@ -1,7 +1,9 @@
 #include "core/session.h"
+#include "core/broker.h"
 #include "core/clock.h"
 #include "core/collector.h"
 #include "core/loop.h"
+#include "core/privileges.h"
 #include "core/say.h"
 #include "core/source.h"
 #include "core/views.h"
@@ -27,14 +29,49 @@ struct session {
 	struct target target;
 	struct source_context context;
 	const struct source_ops *sources[COLLECTOR_SOURCES_MAX + 1];
+	struct broker *broker; /* calls the target and the collector */
+	uint64_t privileges;   /* that it has left */
+	struct privileges_facts learnt, facts; /* then; with the processes' */
 	struct collector *collector;
+	const struct snapshot *newest; /* of the collector, or NULL */
 	struct loop *loop;
 	struct views *views;
 	int pidfd, interval_timer;
 	double interval_s;
 	long published;
-	bool screen, gone;
+	bool screen, gone, there;
 };
+
+/* ---- what the broker does ---------------------------------------------- */
+
+static void work_tick(void *arg)
+{
+	struct session *s = arg;
+
+	s->there = collector_tick(s->collector, clock_now_ns());
+}
+
+static void work_snapshot(void *arg)
+{
+	struct session *s = arg;
+
+	s->newest = collector_snapshot(s->collector, clock_now_ns(),
+				       clock_unix_s());
+}
+
+static void work_gone(void *arg)
+{
+	struct session *s = arg;
+
+	s->newest = collector_gone(s->collector, clock_unix_s());
+}
+
+static void work_free(void *arg)
+{
+	struct session *s = arg;
+
+	collector_free(s->collector);
+}
 
 /* ---- ends -------------------------------------------------------------- */
 
@@ -55,7 +92,8 @@ static void on_gone(void *arg)
 		return;
 	s->gone = true;
 	loop_unwatch(s->loop, s->pidfd);
-	publish(s, collector_gone(s->collector, clock_unix_s()));
+	broker_call(s->broker, work_gone, s);
+	publish(s, s->newest);
 	if (s->screen) /* it keeps the last state until the user leaves */
 		return;
 	loop_stop(s->loop, say(STATUS_TARGET,
@@ -86,14 +124,62 @@ static void once(struct session *s, const struct snapshot *snapshot)
 	loop_stop(s->loop, STATUS_OK);
 }
 
+/* ---- privileges -------------------------------------------------------- */
+
+static bool agents_settled(const struct session *s, const struct snapshot *now)
+{
+	const struct snapshot_target *t = &now->target;
+
+	if (s->settings->no_inject)
+		return true;
+	for (unsigned i = 0; i < t->n_ranks; i++)
+		if (!t->ranks[i].attached &&
+		    !strcmp(t->ranks[i].agent, "absent"))
+			return false;
+	return t->n_ranks > 0;
+}
+
+static void work_look(void *arg)
+{
+	struct session *s = arg;
+
+	privileges_look(&s->target, &s->facts);
+}
+
+/* Once the server is known, much will never be needed again. */
+static void drop_unneeded(struct session *s, const struct snapshot *now)
+{
+	const struct snapshot_tier *t1 = &now->health.tiers[TIER_T1];
+	const struct privileges_facts facts = {
+		.requests = s->settings->no_bpf || t1->state == TIER_OK,
+		.by_packets = now->health.rung[0] == 'C',
+		.agents = agents_settled(s, now),
+		.model = s->target.have_arch,
+	};
+	uint64_t need;
+
+	if (!memcmp(&facts, &s->learnt, sizeof(facts)))
+		return;
+	s->learnt = s->facts = facts;
+	broker_call(s->broker, work_look, s);
+	need = s->privileges & privileges_needed(&s->facts);
+	if (need == s->privileges)
+		return;
+	s->privileges = need;
+	broker_keep(s->broker, need);
+}
+
 /* ---- what the loop calls ----------------------------------------------- */
 
 static void on_tick(void *arg)
 {
 	struct session *s = arg;
 
-	if (!s->gone && !collector_tick(s->collector, clock_now_ns()))
-		on_gone(s);
+	if (!s->gone) {
+		broker_call(s->broker, work_tick, s);
+		if (!s->there)
+			on_gone(s);
+	}
 	views_tick(s->views);
 }
 
@@ -104,8 +190,9 @@ static void on_interval(void *arg)
 
 	if (s->gone)
 		return;
-	snapshot = collector_snapshot(s->collector, clock_now_ns(),
-				      clock_unix_s());
+	broker_call(s->broker, work_snapshot, s);
+	snapshot = s->newest;
+	drop_unneeded(s, snapshot);
 	if (s->config->once) {
 		once(s, snapshot);
 		return;
@@ -178,11 +265,49 @@ static void choose_sources(struct session *s)
 	};
 }
 
+struct opening {
+	struct session *session;
+	char why[256];
+	int err;
+};
+
+static void work_open(void *arg)
+{
+	struct opening *o = arg;
+	struct session *s = o->session;
+
+	o->err = target_open(&s->target, s->config->pid, s->settings->model,
+			     o->why, sizeof(o->why));
+}
+
+static int open_broker(struct session *s)
+{
+	int err;
+
+	s->privileges = PRIVILEGES_ALL;
+	if (s->settings->no_bpf)
+		s->privileges &= ~(PRIVILEGES_BPF | PRIVILEGES_BPF_MORE);
+	privileges_seal();
+	err = broker_new(&s->broker, s->privileges);
+	if (err)
+		return say(STATUS_RUNTIME,
+			   "start: %s; look at the limits of this shell",
+			   strerror(-err));
+	return STATUS_OK;
+}
+
 static int open_target(struct session *s)
 {
-	char why[256] = "";
-	int err = target_open(&s->target, s->config->pid, s->settings->model,
-			      why, sizeof(why));
+	struct opening o = { .session = s };
+	const char *model = s->settings->model, *why = o.why;
+	int err = model ? privileges_may_read(model) : 0;
+
+	if (err)
+		return say(status_of(err),
+			   "--model: %s: %s; name a file that you may read",
+			   model, strerror(-err));
+	broker_call(s->broker, work_open, &o);
+	err = o.err;
 
 	if (err == -ESRCH)
 		return say(STATUS_TARGET,
@@ -274,16 +399,21 @@ static int open_collector(struct session *s)
 
 static int run(struct session *s)
 {
-	int status = open_target(s);
+	int status = open_broker(s);
 
+	if (!status)
+		status = open_target(s);
 	if (!status)
 		status = open_steps(s);
 	if (!status)
 		status = open_loop(s);
 	if (!status)
 		status = open_collector(s);
+	/* the files that the user named are open; the views may start threads */
+	(void)privileges_keep(privileges_for_port(s->settings->listen));
 	if (!status)
 		status = open_views(s);
+	(void)privileges_keep(0);
 	if (status)
 		return status;
 	on_tick(s);
@@ -308,7 +438,9 @@ int session_run(const struct session_config *config)
 	choose_sources(s);
 	status = run(s);
 	views_close(s->views);
-	collector_free(s->collector);
+	if (s->broker)
+		broker_call(s->broker, work_free, s);
+	broker_free(s->broker);
 	loop_free(s->loop);
 	if (s->pidfd >= 0)
 		close(s->pidfd);

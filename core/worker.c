@@ -1,11 +1,13 @@
 #include "core/worker.h"
 #include "core/clock.h"
+#include "core/privileges.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 
 struct worker {
 	pthread_t thread;
@@ -65,7 +67,10 @@ static void *run(void *arg)
 {
 	struct worker *w = arg;
 
+	prctl(PR_SET_NAME, "moetop-worker");
 	do {
+		/* refused: it works with what it has */
+		(void)privileges_keep(w->job->privileges);
 		w->job->step(w->arg);
 	} while (!rest(w));
 	w->job->end(w->arg);

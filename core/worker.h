@@ -19,6 +19,8 @@
 struct worker;
 
 struct worker_job {
+	uint64_t
+		privileges; /* that the thread keeps, core/privileges.h; 0 none */
 	void (*step)(void *arg);
 	void (*end)(void *arg);  /* once, in the thread, after the last step */
 	void (*free)(void *arg); /* once, after end, in either thread */

@@ -65,6 +65,8 @@ struct api {
 	int (*bus_width)(void *device, unsigned *bits);
 	int (*utilization)(void *device, struct utilization *out);
 	int (*processes)(void *device, unsigned *n, struct process_info *out);
+	int (*cuda)(int *version);
+	int (*mig)(void *device, unsigned *now, unsigned *pending);
 	int (*gpm_support)(void *device, struct gpm_support *out);
 	int (*gpm_alloc)(void **sample);
 	int (*gpm_free)(void *sample);
@@ -96,6 +98,8 @@ static const struct {
 	MAY(bus_width, "nvmlDeviceGetMemoryBusWidth"),
 	MAY(utilization, "nvmlDeviceGetUtilizationRates"),
 	MAY(processes, "nvmlDeviceGetComputeRunningProcesses_v3"),
+	MAY(cuda, "nvmlSystemGetCudaDriverVersion_v2"),
+	MAY(mig, "nvmlDeviceGetMigMode"),
 	MAY(gpm_support, "nvmlGpmQueryDeviceSupport"),
 	MAY(gpm_alloc, "nvmlGpmSampleAlloc"),
 	MAY(gpm_free, "nvmlGpmSampleFree"),
@@ -159,6 +163,13 @@ static bool has_gpm(const struct api *api, void *handle)
 	       api->gpm_support(handle, &s) == NVML_OK && s.supported;
 }
 
+static bool in_mig_mode(const struct api *api, void *handle)
+{
+	unsigned now = 0, pending = 0;
+
+	return api->mig && api->mig(handle, &now, &pending) == NVML_OK && now;
+}
+
 static int open_device(struct nvml *n, unsigned index)
 {
 	struct device *d = &n->devices[n->n];
@@ -169,6 +180,7 @@ static int open_device(struct nvml *n, unsigned index)
 	if (n->api.name(d->handle, d->gpu.name, sizeof(d->gpu.name)) != NVML_OK)
 		snprintf(d->gpu.name, sizeof(d->gpu.name), "unknown");
 	d->gpu.peak_bytes_per_second = peak_bandwidth(&n->api, d->handle);
+	d->gpu.mig = in_mig_mode(&n->api, d->handle);
 	d->gpu.gpm = has_gpm(&n->api, d->handle);
 	for (unsigned s = 0; d->gpu.gpm && s < 2; s++)
 		if (n->api.gpm_alloc(&d->samples[s]) != NVML_OK)
@@ -216,6 +228,15 @@ fail:
 		dlclose(n->library);
 	free(n);
 	return err;
+}
+
+unsigned nvml_cuda(const struct nvml *n)
+{
+	int version = 0;
+
+	if (!n->api.cuda || n->api.cuda(&version) != NVML_OK || version < 0)
+		return 0;
+	return (unsigned)version;
 }
 
 unsigned nvml_count(const struct nvml *n)

@@ -27,6 +27,7 @@ struct nvml_gpu {
 	double peak_bytes_per_second; /* 2 x max memory clock x bus width / 8;
 					 NAN unknown */
 	bool gpm;                     /* has the counters */
+	bool mig;                     /* is cut into instances */
 };
 
 /* Ratios 0..1 over the time since the last nvml_read of this GPU, NAN unknown;
@@ -43,6 +44,9 @@ struct nvml_reading {
  */
 int nvml_open(struct nvml **out, const char *library, char *why,
 	      size_t why_bytes);
+
+/* The driver's CUDA, 1000 x major + 10 x minor; 0 unknown. */
+unsigned nvml_cuda(const struct nvml *n);
 
 /* GPUs, at most NVML_GPUS_MAX. */
 unsigned nvml_count(const struct nvml *n);

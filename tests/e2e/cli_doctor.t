@@ -8,50 +8,69 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 
 import tap
+from doctor import MODEL, MOETOP, NVML, SIM, WORDS, Sim, doctor
 from tap import check
 
-O = os.path.abspath(os.environ.get("O", "build"))
-ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-MOETOP = os.path.join(O, "moetop")
-SIM = os.path.join(O, "sim", "moetop-sim")
-NVML = os.path.join(O, "sim", "lib", "libnvidia-ml.so.1")
-MODEL = os.path.join(ROOT, "sim", "models", "qwen3-30b.json")
-
-
-def doctor(*args, nvml=NVML):
-    run = subprocess.run([MOETOP, "doctor", "--json", *args], text=True,
-                         capture_output=True, timeout=60, check=False,
-                         env=dict(os.environ, MOETOP_NVML=nvml))
-    checks = {c["tier"]: c for c in json.loads(run.stdout)["checks"]}
-    return run, checks
+TIERS = ["T0", "T1", "T2", "T3", "C"]
 
 
 def here():
     """The simulated GPU is there as long as a simulated server runs."""
-    run, c = doctor()
-    check("no server: status 0, and all that needs none is there",
+    run, c, tiers = doctor()
+    out = json.loads(run.stdout)
+    check("no server: status 0, and what needs none works",
           run.returncode == 0 and not run.stderr and
-          sorted(c) == ["C", "T1", "agent", "gpu"] and
-          all(x["ok"] and not x["remedy"] for x in c.values()), c)
+          out["ok"] and out["asked"] == ["T0"] and
+          all(tiers[t]["ok"] for t in ("T0", "T1", "C")), tiers)
+    check("no server: what depends on one says so",
+          all(tiers[t]["state"] == "unknown" and
+              tiers[t]["remedy"] == "add -p PID" for t in ("T2", "T3")),
+          tiers)
+    check("every line has an id, a tier, a state, and a remedy unless ok",
+          len(out["checks"]) > 20 and
+          all(x["id"] and x["tier"] in TIERS and x["state"] in WORDS and
+              x["ok"] == (x["state"] == "ok") and x["what"] and
+              (x["remedy"] or x["state"] in ("ok", "unknown"))
+              for x in out["checks"]), out["checks"])
+    check("the tiers come last, once each",
+          [x["id"] for x in out["checks"]][-5:] == TIERS, out["checks"])
     check("the GPU by name, count and peak",
           "1 GPU, NVIDIA " in c["gpu"]["what"] and
           c["gpu"]["what"].endswith(" GB/s"), c["gpu"])
+    check("each source of requests has its line",
+          all(f"rung.{x}" in c for x in "KFPCS") and c["rung.K"]["ok"], c)
     lines = subprocess.run([MOETOP, "doctor"], text=True, check=False,
-                           capture_output=True).stdout.splitlines()
-    check("in text one line a check", len(lines) == 4 and
-          lines[0].startswith("T1     ok "), lines)
+                           capture_output=True,
+                           env=dict(os.environ, MOETOP_NVML=NVML)
+                           ).stdout.splitlines()
+    check("in text one line a check",
+          len([x for x in lines if x]) == len(out["checks"]) and
+          lines[0].startswith("T1  ok       kernel "), lines)
 
 
 def no_gpu():
     for path, why in (("/nonexistent/nvml.so", "cannot be opened"),
                       ("libm.so.6", "has no nvmlInit_v2")):
-        run, c = doctor(nvml=path)
+        run, c, tiers = doctor("--no-bpf", nvml=path)
         check(f"NVML is {path}: no GPU and no counters, and why",
               run.returncode == 0 and not c["gpu"]["ok"] and
               why in c["gpu"]["what"] and c["gpu"]["remedy"] and
-              not c["C"]["ok"], c)
+              not tiers["C"]["ok"], c)
+
+
+def asked():
+    run, _, _ = doctor("--tier", "T1")
+    check("--tier T1 without a server: it works", run.returncode == 0, run)
+    run, _, _ = doctor("--no-bpf", "--tier", "T0,T2")
+    check("--tier T0,T2 without a server: T2 does not",
+          run.returncode == 1 and
+          json.loads(run.stdout)["asked"] == ["T0", "T2"], run)
+    run, _, _ = doctor("--tier", "T9")
+    check("--tier T9 is refused", run.returncode == 2 and
+          run.stderr.startswith("moetop: --tier: 'T9' is no tier; "), run)
 
 
 def server():
@@ -61,66 +80,95 @@ def server():
     try:
         sim.stdout.readline()
         here()
-        run, c = doctor("-p", str(sim.pid))
+        asked()
+        run, c, tiers = doctor("-p", str(sim.pid))
         check("a server with the agent: all is well",
-              run.returncode == 0 and all(x["ok"] for x in c.values()), c)
+              run.returncode == 0 and all(x["ok"] for x in tiers.values()),
+              tiers)
         check("its processes are counted and its model is named",
-              c["T0"]["what"] ==
-              "1 process, 1 with CUDA, model qwen3-30b", c["T0"])
+              tiers["T0"]["what"] ==
+              "1 process, 1 with CUDA, model qwen3-30b", tiers["T0"])
+        check("the model's shape and where it came from",
+              "qwen3-30b.json (model path of the server)" in
+              c["server.model"]["what"], c["server.model"])
+        check("its metrics answer", c["server.metrics"]["ok"] and
+              "families" in c["server.metrics"]["what"], c)
+        check("its CUPTI by path and version",
+              "libcupti.so.13, " in c["cupti"]["what"], c["cupti"])
+        check("its agent, by rank", c["rank.0"]["what"].endswith(
+            ", since before CUDA started"), c["rank.0"])
+        check("moetop run is no foreign client of CUPTI",
+              c["cupti.client"]["ok"] and "started by moetop run" in
+              c["cupti.client"]["what"], c["cupti.client"])
     finally:
         sim.kill()
         sim.wait()
 
 
 def no_agent():
-    sim = subprocess.Popen([SIM, "--model", MODEL, "--port", "0"],
-                           stdout=subprocess.PIPE, text=True)
-    try:
-        sim.stdout.readline()
-        _, c = doctor("-p", str(sim.pid))
+    with Sim() as sim:
+        pid = str(sim.pid)
+        run, c, tiers = doctor("-p", pid)
         check("a server without the agent: it can be loaded, rows would lack",
-              c["T2"]["ok"] and "1 that it can be loaded into" in
-              c["T2"]["what"] and not c["T3"]["ok"] and
-              "moetop run" in c["T3"]["remedy"], c)
+              run.returncode == 0 and tiers["T2"]["ok"] and
+              "1 that it can be loaded into" in tiers["T2"]["what"] and
+              not tiers["T3"]["ok"] and
+              "moetop run" in tiers["T3"]["remedy"], tiers)
         fds = os.listdir(f"/proc/{sim.pid}/fd")
         check("and it was only asked, not loaded",
               not any("moetop" in os.readlink(f"/proc/{sim.pid}/fd/{fd}")
                       for fd in fds), fds)
-        _, c = doctor("-p", str(sim.pid), "--no-inject")
-        check("--no-inject: missing, with the remedy", not c["T2"]["ok"] and
-              "--no-inject" in c["T2"]["remedy"], c["T2"])
-        sim.send_signal(signal.SIGSTOP)
-        _, c = doctor("-p", str(sim.pid))
-        sim.send_signal(signal.SIGCONT)
+        run, c, tiers = doctor("-p", pid, "--no-inject", "--no-bpf")
+        check("--no-inject: missing, with the remedy",
+              run.returncode == 1 and not tiers["T2"]["ok"] and
+              "--no-inject" in tiers["T2"]["remedy"], tiers["T2"])
+        sim.process.send_signal(signal.SIGSTOP)
+        run, _, tiers = doctor("-p", pid, "--no-bpf")
+        sim.process.send_signal(signal.SIGCONT)
         check("a stopped server: why it would be refused, and what to do",
-              not c["T2"]["ok"] and f"pid {sim.pid}" in c["T2"]["what"] and
-              "stopped" in c["T2"]["what"] and c["T2"]["remedy"], c["T2"])
-        reader = subprocess.Popen([MOETOP, "-p", str(sim.pid), "--json"],
+              run.returncode == 1 and not tiers["T2"]["ok"] and
+              f"pid {pid}" in tiers["T2"]["what"] and
+              "stopped" in tiers["T2"]["what"] and
+              "kill -CONT" in tiers["T2"]["remedy"], tiers["T2"])
+
+
+def watched():
+    """A server under load that another moetop reads."""
+    with Sim("--scenario", "sweep") as sim:
+        pid = str(sim.pid)
+        reader = subprocess.Popen([MOETOP, "-p", pid, "--json"],
                                   stdout=subprocess.PIPE, text=True)
-        reader.stdout.readline()
-        reader.stdout.readline()
-        _, c = doctor("-p", str(sim.pid))
+        end = time.monotonic() + 20
+        for line in reader.stdout:
+            if json.loads(line)["metrics"]["step_seconds"]["value"] or \
+                    time.monotonic() > end:
+                break
+        _, c, tiers = doctor("-p", pid, "--no-bpf")
         check("a server that another moetop watches: its pid",
-              not c["T2"]["ok"] and f"pid {reader.pid}" in c["T2"]["what"],
-              c["T2"])
+              not tiers["T2"]["ok"] and
+              f"pid {reader.pid}" in tiers["T2"]["what"], tiers["T2"])
+        check("how much of the kernel time is of a known class",
+              c["kernels"]["ok"] and " % of the kernel time" in
+              c["kernels"]["what"], c["kernels"])
+        check("and the version of CUPTI, from the agent",
+              "API 13" in c["cupti"]["what"], c["cupti"])
         reader.terminate()
         reader.wait(10)
-    finally:
-        sim.kill()
-        sim.wait()
+        reader.stdout.close()
 
 
 def other_process():
     p = subprocess.Popen(["sleep", "60"])
     try:
-        run, c = doctor("-p", str(p.pid))
+        run, _, c = doctor("-p", str(p.pid))
         check("a process that is no server: each tier says what it lacks",
-              run.returncode == 0 and
+              run.returncode == 1 and
               not any(c[t]["ok"] for t in ("T0", "T1", "T2")) and
               all(c[t]["remedy"] for t in ("T0", "T1", "T2")), c)
-        run, c = doctor("-p", str(p.pid), "--model", MODEL)
+        run, _, c = doctor("-p", str(p.pid), "--model", MODEL, "--no-bpf",
+                           "--tier", "T0")
         check("--model gives it a shape, but no name of its own",
-              c["T0"]["ok"] and
+              run.returncode == 0 and c["T0"]["ok"] and
               c["T0"]["what"].startswith("1 process, 0 with CUDA, model ") and
               not c["T0"]["what"].endswith("model "), c["T0"])
     finally:
@@ -136,11 +184,11 @@ def bad_model():
         p = subprocess.Popen(["vllm", "serve", "/no/such/model"], cwd=cwd,
                              executable="/bin/sh", stdin=subprocess.PIPE)
         try:
-            run, c = doctor("-p", str(p.pid))
+            run, _, c = doctor("-p", str(p.pid), "--no-bpf")
         finally:
             p.communicate()
         check("a model without a config.json is named, with the way out",
-              run.returncode == 0 and not c["T0"]["ok"] and
+              run.returncode == 1 and not c["T0"]["ok"] and
               "no config.json found for /no/such/model" in c["T0"]["what"] and
               "--model" in c["T0"]["remedy"], c["T0"])
 
@@ -148,6 +196,7 @@ def bad_model():
 no_gpu()
 server()
 no_agent()
+watched()
 other_process()
 bad_model()
 tap.end()

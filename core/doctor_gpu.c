@@ -1,0 +1,250 @@
+/*
+ * The GPU: driver, NVML, and who may read its counters, and who does.
+ */
+#include "core/doctor.h"
+#include "core/privileges.h"
+#include "cupti/nvml.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DRIVER_PERFMON 565 /* from here on CAP_PERFMON opens the counters */
+#define MODPROBE_LINE "NVreg_RestrictProfilingToAdminUsers=0"
+
+/* "... Kernel Module  570.86.10  ...": the first word that begins with a digit
+ * and has a dot. */
+static unsigned driver_version(const struct doctor *d, char *out, size_t bytes)
+{
+	char text[1024];
+
+	out[0] = '\0';
+	if (doctor_read(d, "/proc/driver/nvidia/version", text, sizeof(text)) <=
+	    0)
+		return 0;
+	text[strcspn(text, "\n")] = '\0';
+	for (char *save = NULL, *w = strtok_r(text, " \t", &save); w;
+	     w = strtok_r(NULL, " \t", &save))
+		if (isdigit((unsigned char)*w) && strchr(w, '.')) {
+			snprintf(out, bytes, "%s", w);
+			return (unsigned)strtoul(w, NULL, 10);
+		}
+	return 0;
+}
+
+void doctor_driver(struct doctor *d)
+{
+	char version[48];
+
+	if (driver_version(d, version, sizeof(version)))
+		doctor_say(d, NULL, DOCTOR_OK, "", "NVIDIA driver %s", version);
+	else
+		doctor_say(d, NULL, DOCTOR_MISSING,
+			   "install the NVIDIA driver and load it: sudo "
+			   "modprobe nvidia (container: docker run --gpus all)",
+			   "no NVIDIA driver: /proc/driver/nvidia/version is "
+			   "not there");
+}
+
+static void say_gpus(struct doctor *d, const struct nvml *n)
+{
+	const struct nvml_gpu *g = nvml_gpu(n, 0);
+	char peak[32] = "", cuda[32] = "";
+	unsigned v = nvml_cuda(n);
+
+	if (isfinite(g->peak_bytes_per_second))
+		snprintf(peak, sizeof(peak), ", %.0f GB/s",
+			 g->peak_bytes_per_second / 1e9);
+	if (v)
+		snprintf(cuda, sizeof(cuda), ", CUDA %u.%u", v / 1000,
+			 v % 1000 / 10);
+	doctor_say(d, NULL, DOCTOR_OK, "", "%u GPU%s, %s%s%s", nvml_count(n),
+		   nvml_count(n) == 1 ? "" : "s", g->name, cuda, peak);
+}
+
+static void say_counters(struct doctor *d, const struct nvml *n)
+{
+	unsigned mig = 0, gpm = 0, all = nvml_count(n);
+
+	for (unsigned i = 0; i < all; i++) {
+		mig += nvml_gpu(n, i)->mig;
+		gpm += nvml_gpu(n, i)->gpm;
+	}
+	d->tier = TIER_C;
+	d->facts.gpm = gpm > 0;
+	doctor_say(d, "mig", mig ? DOCTOR_MISSING : DOCTOR_OK,
+		   mig ? "sudo nvidia-smi -mig 0 (ends what runs on the GPU)"
+		       : "",
+		   mig ? "%u of %u GPUs are in MIG mode: no counters there"
+		       : "%u of %u GPUs are in MIG mode",
+		   mig, all);
+	doctor_say(d, "gpm", gpm ? DOCTOR_OK : DOCTOR_MISSING,
+		   gpm ? "" : "needs Hopper or later, not in MIG mode",
+		   "%u of %u GPUs have GPM, for DRAM bytes from outside", gpm,
+		   all);
+}
+
+void doctor_gpus(struct doctor *d)
+{
+	struct nvml *n = NULL;
+	char why[160] = "";
+
+	if (nvml_open(&n, getenv("MOETOP_NVML"), why, sizeof(why))) {
+		doctor_say(d, NULL, DOCTOR_MISSING,
+			   "install the NVIDIA driver on this machine "
+			   "(container: docker run --gpus all)",
+			   "%s", why);
+		return;
+	}
+	d->facts.gpus = true;
+	say_gpus(d, n);
+	say_counters(d, n);
+	nvml_close(n);
+}
+
+/* ---- who may read the counters --------------------------------------------- */
+
+/* Is it in a file of /etc/modprobe.d already? */
+static bool is_configured(const struct doctor *d)
+{
+	char folder[PATH_MAX], path[PATH_MAX], text[16384];
+	const struct dirent *e;
+	bool found = false;
+	DIR *dir;
+
+	snprintf(folder, sizeof(folder), "%s/etc/modprobe.d", d->root);
+	dir = opendir(folder);
+	while (dir && !found && (e = readdir(dir))) {
+		if (e->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/etc/modprobe.d/%s", e->d_name);
+		found = doctor_read(d, path, text, sizeof(text)) > 0 &&
+			strstr(text, MODPROBE_LINE);
+	}
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+static bool restricted(const char *params)
+{
+	const char *p = strstr(params, "RmProfilingAdminOnly:");
+
+	return p && strtol(p + strlen("RmProfilingAdminOnly:"), NULL, 10) == 1;
+}
+
+void doctor_counters(struct doctor *d)
+{
+	uint64_t caps = d->facts.capabilities;
+	char params[16384], version[48];
+	unsigned driver = driver_version(d, version, sizeof(version));
+	bool may = caps >> CAP_SYS_ADMIN & 1 ||
+		   (caps >> CAP_PERFMON & 1 && driver >= DRIVER_PERFMON);
+
+	if (doctor_read(d, "/proc/driver/nvidia/params", params,
+			sizeof(params)) <= 0) {
+		doctor_say(d, NULL, DOCTOR_UNKNOWN, "",
+			   "whether profiling counters are restricted is not "
+			   "known: no /proc/driver/nvidia/params");
+		return;
+	}
+	if (!restricted(params))
+		doctor_say(d, NULL, DOCTOR_OK, "",
+			   "profiling counters are open to all users "
+			   "(RmProfilingAdminOnly 0)");
+	else if (is_configured(d))
+		doctor_say(d, NULL, DOCTOR_BROKEN,
+			   "reboot, or: sudo modprobe -r nvidia_uvm "
+			   "nvidia_drm nvidia_modeset nvidia && sudo modprobe "
+			   "nvidia",
+			   "profiling counters are still restricted "
+			   "(RmProfilingAdminOnly 1), though /etc/modprobe.d "
+			   "opens them");
+	else
+		doctor_say(
+			d, NULL, may ? DOCTOR_OK : DOCTOR_MISSING,
+			"echo 'options nvidia " MODPROBE_LINE "' | sudo tee "
+			"/etc/modprobe.d/nvidia-profiling.conf, then reboot",
+			"profiling counters are for administrators only "
+			"(RmProfilingAdminOnly 1)%s",
+			may ? ", and moetop is one; the server's own process "
+			      "may not be"
+			    : "");
+}
+
+/* ---- who holds them -------------------------------------------------------- */
+
+struct holder {
+	const char *comm, *what, *remedy;
+	bool shares; /* does no harm where there is GPM */
+};
+
+static const struct holder holders[] = {
+	{ "nv-hostengine", "DCGM", "dcgmi profile --pause (and --resume after)",
+	  true },
+	{ "dcgm-exporter", "the exporter of DCGM",
+	  "dcgmi profile --pause, or leave the DCGM_FI_PROF_* fields out of "
+	  "its list",
+	  true },
+	{ "dcgmproftester", "DCGM's load generator", "end it", false },
+	{ "nsys", "Nsight Systems", "end it", false },
+	{ "nsys-launcher", "Nsight Systems", "end it", false },
+	{ "ncu", "Nsight Compute", "end it", false },
+	{ "nv-nsight-cu-cl", "Nsight Compute", "end it", false },
+};
+
+static const struct holder *holder_of(const struct doctor *d, const char *pid)
+{
+	char path[64], comm[64];
+
+	snprintf(path, sizeof(path), "/proc/%.16s/comm", pid);
+	if (doctor_read(d, path, comm, sizeof(comm)) <= 0)
+		return NULL;
+	comm[strcspn(comm, "\n")] = '\0';
+	for (size_t i = 0; i < sizeof(holders) / sizeof(holders[0]); i++)
+		if (!strcmp(comm, holders[i].comm) ||
+		    (i == 2 && !strncmp(comm, holders[i].comm, 14)))
+			return &holders[i];
+	return NULL;
+}
+
+static void say_holder(struct doctor *d, const struct holder *h, int pid)
+{
+	bool fine = h->shares && d->facts.gpm;
+
+	doctor_say(d, NULL, fine ? DOCTOR_OK : DOCTOR_MISSING, h->remedy,
+		   "%s (%s, pid %d) %s", h->what, h->comm, pid,
+		   fine ? "runs; on these GPUs it shares the counters by GPM, "
+			  "so only if they come out empty"
+			: "holds the GPU's counters");
+}
+
+void doctor_holders(struct doctor *d)
+{
+	char folder[PATH_MAX];
+	const struct dirent *e;
+	unsigned n = 0;
+	DIR *dir;
+
+	snprintf(folder, sizeof(folder), "%s/proc", d->root);
+	dir = opendir(folder);
+	while (dir && n < 4 && (e = readdir(dir))) {
+		const struct holder *h;
+
+		if (!isdigit((unsigned char)e->d_name[0]))
+			continue;
+		h = holder_of(d, e->d_name);
+		if (!h)
+			continue;
+		say_holder(d, h, atoi(e->d_name));
+		n++;
+	}
+	if (dir)
+		closedir(dir);
+	if (!n)
+		doctor_say(d, NULL, DOCTOR_OK, "",
+			   "no other program is seen that holds the counters");
+}

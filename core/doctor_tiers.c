@@ -1,0 +1,154 @@
+/*
+ * The tiers: one line each, from what the checks have found.
+ */
+#include "core/doctor.h"
+
+#include <string.h>
+
+/* The first line of the tier that stands in the way. */
+static const struct doctor_line *obstacle(const struct doctor *d,
+					  const char *prefix)
+{
+	for (unsigned i = 0; i < d->n; i++)
+		if (!strncmp(d->lines[i].id, prefix, strlen(prefix)) &&
+		    (d->lines[i].state == DOCTOR_MISSING ||
+		     d->lines[i].state == DOCTOR_BROKEN))
+			return &d->lines[i];
+	return NULL;
+}
+
+static void repeat(struct doctor *d, const struct doctor_line *l)
+{
+	const struct doctor_line copy = *l;
+
+	doctor_say(d, NULL, copy.state, copy.remedy, "%s", copy.what);
+}
+
+static void say_t0(struct doctor *d)
+{
+	const struct target *t = d->target;
+	const struct doctor_line *l;
+
+	d->tier = TIER_T0;
+	if (!t) {
+		if (doctor_exists(d, "/proc/self"))
+			doctor_say(d, NULL, DOCTOR_OK, "",
+				   "servers can be looked for; name one with "
+				   "-p PID to check it");
+		else
+			doctor_say(d, NULL, DOCTOR_BROKEN,
+				   "mount -t proc proc /proc",
+				   "no /proc is mounted");
+		return;
+	}
+	l = t->denied ? obstacle(d, "server") : obstacle(d, "server.model");
+	if (l)
+		repeat(d, l);
+	else
+		doctor_say(d, NULL, DOCTOR_OK, "",
+			   "%u process%s, %u with CUDA, model %s", t->n_pids,
+			   t->n_pids == 1 ? "" : "es", t->n_ranks,
+			   t->model[0]       ? t->model
+			   : t->arch.name[0] ? t->arch.name
+					     : "without a name");
+}
+
+static void say_t1(struct doctor *d)
+{
+	const struct target *t = d->target;
+
+	d->tier = TIER_T1;
+	if (!d->facts.requests)
+		doctor_say(d, NULL, DOCTOR_MISSING, d->facts.requests_remedy,
+			   d->settings->no_bpf ? "requests are not counted"
+			   : d->facts.estimates
+				   ? "requests can only be estimated"
+				   : "requests can neither be counted nor "
+				     "estimated");
+	else if (t && !t->n_ports)
+		doctor_say(d, NULL, DOCTOR_MISSING,
+			   t->denied ? "its sockets are hidden: run as root"
+				     : "wait until it serves",
+			   "the server listens on no port");
+	else
+		doctor_say(d, NULL, DOCTOR_OK, "",
+			   "requests in flight, from the kernel by %s",
+			   d->facts.requests_what);
+}
+
+static void say_t2(struct doctor *d)
+{
+	static const char *const ways[] = { "agent",          "rank",
+					    "server.seccomp", "server.ptrace",
+					    "yama",           "server.lsm",
+					    "cupti" };
+	const struct target *t = d->target;
+	const struct doctor_line *l = NULL;
+
+	d->tier = TIER_T2;
+	if (!t) {
+		doctor_say(d, NULL, DOCTOR_UNKNOWN, "add -p PID",
+			   "depends on the server");
+		return;
+	}
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]) && !l; i++) {
+		/* nothing needs to be attached to where every agent is there */
+		if (i >= 2 && i < 6 && t->n_ranks &&
+		    d->facts.present == t->n_ranks)
+			continue;
+		l = obstacle(d, ways[i]);
+	}
+	if (l)
+		repeat(d, l);
+	else
+		doctor_say(d, NULL, DOCTOR_OK, "",
+			   "%u GPU process%s: %u with the agent, %u that it "
+			   "can be loaded into",
+			   t->n_ranks, t->n_ranks == 1 ? "" : "es",
+			   d->facts.present, t->n_ranks - d->facts.present);
+}
+
+static void say_t3(struct doctor *d)
+{
+	const struct target *t = d->target;
+
+	d->tier = TIER_T3;
+	if (!t)
+		doctor_say(d, NULL, DOCTOR_UNKNOWN, "add -p PID",
+			   "depends on the server");
+	else if (t->n_ranks && d->facts.early == t->n_ranks)
+		doctor_say(d, NULL, DOCTOR_OK, "",
+			   "the agent was there from the start");
+	else
+		doctor_say(d, NULL, DOCTOR_MISSING,
+			   "start the server with: moetop run -- CMD",
+			   "rows of graphs captured before the agent came are "
+			   "not seen; an eager server's are");
+}
+
+static void say_c(struct doctor *d)
+{
+	const struct doctor_line *l;
+
+	d->tier = TIER_C;
+	if (!d->facts.gpus) {
+		doctor_say(d, NULL, DOCTOR_MISSING,
+			   "install the NVIDIA driver on this machine",
+			   "no GPU, no counters");
+		return;
+	}
+	l = d->facts.gpm ? NULL : obstacle(d, "gpu.gpm");
+	if (l)
+		repeat(d, l);
+	else
+		doctor_say(d, NULL, DOCTOR_OK, "", "DRAM bytes by GPM");
+}
+
+void doctor_tier_lines(struct doctor *d)
+{
+	say_t0(d);
+	say_t1(d);
+	say_t2(d);
+	say_t3(d);
+	say_c(d);
+}

@@ -1,0 +1,34 @@
+#include "core/privileges.h"
+#include "target/proc.h"
+#include "target/target.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool has_filters(pid_t pid)
+{
+	char text[4096];
+
+	return proc_read(pid, "status", text, sizeof(text)) > 0 &&
+	       strstr(text, "\nSeccomp:\t2");
+}
+
+static bool is_ours(pid_t pid)
+{
+	struct stat st;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	return !stat(path, &st) && st.st_uid == geteuid();
+}
+
+void privileges_look(const struct target *t, struct privileges_facts *f)
+{
+	f->other_network = t->netns != proc_netns(getpid());
+	f->filtered = f->other_user = false;
+	for (unsigned i = 0; i < t->n_pids; i++) {
+		f->filtered |= has_filters(t->pids[i]);
+		f->other_user |= !is_ours(t->pids[i]);
+	}
+}
