@@ -6,6 +6,7 @@
 #include "tui/widgets.h"
 
 #define GAP "   "
+#define CELL_LEAST 20 /* columns for the words on a cell of the map */
 
 /* ---- words -------------------------------------------------------------- */
 
@@ -88,6 +89,8 @@ void experts_legend(struct view *v, struct rect r, const struct experts_view *x)
 			x->map.by_layer ? "most" : top);
 	cell_text(cell, &x->map);
 	at += 3;
+	if (r.w - at < CELL_LEAST)
+		return;
 	text_cut(g, r, at, 0, r.w - at, STYLE_DIM, cell);
 }
 

@@ -93,10 +93,11 @@ static void draw_endpoints(struct view *v, struct rect *rest, bool spaced)
 	struct table t;
 
 	if (!v->shot.requests.known) {
-		text_cut(&v->grid, take(rest, 1 + spaced), 0, 0, rest->w,
-			 STYLE_DIM,
-			 "by endpoint and status: not counted, T1 (requests "
-			 "from the kernel) is missing");
+		text_cut(
+			&v->grid, take(rest, 1 + spaced), 0, 0, rest->w,
+			STYLE_DIM,
+			"by endpoint and status: only T1 counts that, requests "
+			"from the kernel");
 		return;
 	}
 	endpoint_table(&v->shot, &o, &t);

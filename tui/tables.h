@@ -45,14 +45,14 @@ void class_table(const struct snapshot *s, struct class_order *o,
 #define WHAT_IF_LINES_MAX 48u
 #define WHAT_IF_NAME_BYTES 40u
 struct what_if_line {
-	char name[WHAT_IF_NAME_BYTES]; /* "": now */
+	char name[WHAT_IF_NAME_BYTES];
+	bool strong; /* now, or the cursor */
 	struct snapshot_what_if w;
 	struct value active_low, active_high;
 };
 
 struct what_if_order {
 	unsigned n;
-	int cursor; /* the cursor's line; 0: there is none */
 	struct what_if_line line[WHAT_IF_LINES_MAX];
 };
 

@@ -18,7 +18,7 @@ enum class_column {
 };
 
 static const struct table_column columns[CLASS_COLUMNS] = {
-	[CLASS_NAME] = { .title = "kernel class", .w = 22, .left = true },
+	[CLASS_NAME] = { .title = "kernel class", .w = 20, .left = true },
 	[CLASS_GROUP] = { .title = "group", .w = 10, .rank = 2, .left = true },
 	[CLASS_CALLS] = { .title = "calls/step",
 			  .w = 10,

@@ -27,7 +27,7 @@ static const struct table_column endpoint_columns[ENDPOINT_COLUMNS] = {
 	[ENDPOINT_WAITING] = { .title = "waiting", .w = 7 },
 	[ENDPOINT_STREAMING] = { .title = "streaming", .w = 9 },
 	[ENDPOINT_STARTED] = { .title = "started", .w = 8, .rank = 3 },
-	[ENDPOINT_OK] = { .title = "done ok", .w = 8 },
+	[ENDPOINT_OK] = { .title = "done ok", .w = 8, .rank = 2 },
 	[ENDPOINT_4XX] = { .title = "4xx", .w = 6, .rank = 1 },
 	[ENDPOINT_5XX] = { .title = "5xx", .w = 6, .rank = 1 },
 	[ENDPOINT_CLIENT] = { .title = "client left", .w = 11, .rank = 4 },

@@ -71,10 +71,13 @@ static struct what_if_line *add_line(struct what_if_order *o)
 static void add_now(struct what_if_order *o, const struct snapshot *s)
 {
 	const struct value *m = s->metrics;
-	struct what_if_line *l = add_line(o);
+	struct what_if_line *l;
 
-	if (!l || !value_known(m[METRIC_TOKENS_PER_STEP]))
+	if (!value_known(m[METRIC_TOKENS_PER_STEP]))
 		return;
+	l = add_line(o);
+	l->strong = true;
+	snprintf(l->name, sizeof(l->name), "now");
 	l->w = (struct snapshot_what_if){
 		.tokens_per_step = m[METRIC_TOKENS_PER_STEP],
 		.active_experts = m[METRIC_ACTIVE_EXPERTS],
@@ -272,9 +275,8 @@ static void what_if_cell(const void *context, int row, unsigned column,
 
 	switch ((enum what_if_column)column) {
 	case WHAT_IF_NAME:
-		snprintf(out->text, sizeof(out->text), "%s",
-			 l->name[0] ? l->name : "now");
-		out->style = row <= o->cursor ? STYLE_STRONG : STYLE_NORMAL;
+		snprintf(out->text, sizeof(out->text), "%s", l->name);
+		out->style = l->strong ? STYLE_STRONG : STYLE_NORMAL;
 		break;
 	case WHAT_IF_SIGN:
 		if (l->w.limit != WHATIF_WITHIN)
@@ -320,9 +322,11 @@ void what_if_table(const struct snapshot *s, double batch,
 	*o = (struct what_if_order){ 0 };
 	add_now(o, s);
 	if (batch > 0) {
+		unsigned at = o->n;
+
 		add_change(o, s, &(struct whatif_change){ .batch = batch },
 			   "cursor");
-		o->cursor = (int)o->n - 1;
+		o->line[at].strong = o->n > at;
 	}
 	add_loads(o, s);
 	add_rows(o, s, WHAT_IF_TP, WHAT_IF_GPU);

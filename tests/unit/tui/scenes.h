@@ -263,6 +263,9 @@ static inline void scene_idle(struct snapshot *s, const struct scene_load *l)
 	};
 
 	s->regime = REGIME_IDLE;
+	s->requests = (struct snapshot_requests){ .known = true,
+						  .have_queues = true,
+						  .oldest_seconds = NAN };
 	scene_base(s, l);
 	for (unsigned i = 0; i < sizeof(none) / sizeof(*none); i++)
 		s->metrics[none[i]] = scene_ok(0);
@@ -416,9 +419,10 @@ static inline void scene_move(struct snapshot *s, const struct value *metrics,
 			(1 - 0.4 * fabs(sin(0.02 * (k + 2) * (300.0 - i))));
 	m[METRIC_TOKENS_PER_STEP].v =
 		b.v * exp2(-1.2 * fabs(sin(0.02 * (300.0 - i))));
-	m[METRIC_COMPLETED].v =
-		metrics[METRIC_COMPLETED].v -
-		floor(2.9 * (300.0 - i) + 12 * sin(0.05 * (300.0 - i)));
+	if (metrics[METRIC_COMPLETED].v > 0)
+		m[METRIC_COMPLETED].v =
+			metrics[METRIC_COMPLETED].v -
+			floor(2.9 * (300.0 - i) + 12 * sin(0.05 * (300.0 - i)));
 	m[METRIC_MARGINAL_GAIN].v = metrics[METRIC_MARGINAL_GAIN].v;
 	if (i != 300 && value_known(m[METRIC_MARGINAL_GAIN]) &&
 	    whatif_at(&s->what_if_base,
