@@ -443,8 +443,8 @@ static int start_daemon(struct http *h)
 	unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD |
 			 MHD_ALLOW_SUSPEND_RESUME | (h->tls ? MHD_USE_TLS : 0);
 	struct MHD_OptionItem tls[] = {
-		{ MHD_OPTION_HTTPS_CERT_CALLBACK, (intptr_t)on_certificate,
-		  NULL },
+		{ MHD_OPTION_HTTPS_CERT_CALLBACK, 0,
+		  (void *)(uintptr_t)on_certificate },
 		{ MHD_OPTION_END, 0, NULL },
 	};
 
