@@ -1,6 +1,7 @@
 """check.py - the assumptions about CUPTI, one line each (see check.sh)
 
-check.py AGENT PROGRAM, where PROGRAM is moe_steps.cu, built.
+check.py AGENT PROGRAM [MOETOP CUDA], where PROGRAM is moe_steps.cu, built, and
+CUDA the folder of the toolkit; without them the counters are not sampled.
 """
 import bisect
 import os
@@ -13,6 +14,9 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 import ring as R  # noqa: E402
+
+sys.path.insert(0, HERE)
+import counters  # noqa: E402
 
 LAYERS, TOKENS, PADDED, K, EXPERTS = 24, 13, 16, 8, 128
 EDGE_NS = 100000000  # around a window: recording is turned on, or drained
@@ -370,6 +374,41 @@ def lives(bare):
     check(rc == 0, 22, "told: the program runs to its end", f"exit {rc}")
 
 
+def start_plain():
+    """The program without an agent, until it is told to end."""
+    env = dict(os.environ)
+    env.pop("CUDA_INJECTION64_PATH", None)
+    out = tempfile.TemporaryFile("w+")
+    p = subprocess.Popen([PROGRAM, "told", "100000000", AGENT], env=env,
+                         stdin=subprocess.PIPE, stdout=out, text=True)
+    return p, out
+
+
+def end_plain(started):
+    p, out = started
+    try:
+        p.communicate("quit\n", timeout=RUN_S)
+    except (subprocess.TimeoutExpired, BrokenPipeError):
+        p.kill()
+        p.wait()
+    out.seek(0)
+    return Run(out, []).steps
+
+
+def sampled(bare):
+    if len(sys.argv) < 5:
+        say("skip", 26, "PM sampling: no moetop was named")
+        return
+    steps = counters.check(say, sys.argv[3], sys.argv[4],
+                           (start_plain, end_plain))
+    if not steps:
+        return
+    times = [b - a for _, a, b in steps[WARM_STEPS:]]
+    alone, ns = bare.step_ns(False), sum(times) / max(len(times), 1)
+    check(ns and ns < 1.02 * alone, 26, "a step costs less than 2 % more while "
+          "counters are sampled", f"{ns / 1e3:.1f} us, {alone / 1e3:.1f} alone")
+
+
 def main():
     bare = graphs()
     eager()
@@ -377,8 +416,8 @@ def main():
     if CYCLES:
         lives(bare)
     say("skip", 24, "25 million records: takes longer than this check")
-    say("skip", 26, "PM sampling beside kernel records: not in this version")
-    say("skip", 27, "PM sampling's clock: not in this version")
+    sampled(bare)
+    say("skip", 27, "bytes of layers against ncu's: not here")
     say("skip", 28, "CUDA calls in callbacks: the agent makes none")
     say("skip", 30, "torch.profiler and DCGM beside the agent: not here")
     return failed > 0

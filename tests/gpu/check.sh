@@ -35,4 +35,5 @@ lib=$cuda/lib64
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null ||
 	:
 
-python3 "$here/check.py" "$O/libmoetop-agent.so" "$work/moe_steps"
+python3 "$here/check.py" "$O/libmoetop-agent.so" "$work/moe_steps" \
+	"$O/moetop" "$cuda"
