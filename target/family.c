@@ -98,8 +98,8 @@ static bool has_workers(const struct processes *p, const struct process *s,
 	return false;
 }
 
-/* A server that has lost sight of its workers: of the same engine and session,
- * older than they are, and without any other. */
+/* A server that has lost sight of its workers: of the same engine and job of the
+ * shell, older than they are, and without any other. */
 static struct process *foster_parent(const struct processes *p,
 				     const struct process *head)
 {
@@ -107,8 +107,8 @@ static struct process *foster_parent(const struct processes *p,
 		struct process *s = &p->all[i];
 
 		if (s->kind == PROCESS_SERVER && s->root == (int)i &&
-		    s->session == head->session && !s->simulated &&
-		    s->start_ticks <= head->start_ticks &&
+		    s->session == head->session && s->pgrp == head->pgrp &&
+		    !s->simulated && s->start_ticks <= head->start_ticks &&
 		    strcmp(s->engine, head->title.engine) == 0 &&
 		    !has_workers(p, s, BELOW))
 			return s;

@@ -120,6 +120,7 @@ int processes_read(struct processes *p)
 	char args[ARGS_BYTES];
 	const struct dirent *e;
 	struct proc_stat s;
+	bool kernel = false;
 	int err = dir ? 0 : -errno;
 
 	while (!err && (e = readdir(dir))) {
@@ -128,8 +129,10 @@ int processes_read(struct processes *p)
 		if (!isdigit((unsigned char)e->d_name[0]) ||
 		    proc_stat_read((pid_t)atoi(e->d_name), &s))
 			continue;
-		/* kernel threads have no arguments */
-		if (s.ppid != 2 && s.pid != 2)
+		/* kernel threads have no arguments; in a pid namespace 2 is
+		 * a process like any other */
+		kernel |= s.pid == 2 && strcmp(s.comm, "kthreadd") == 0;
+		if (!kernel || s.ppid != 2)
 			n = proc_read(s.pid, "cmdline", args, sizeof(args));
 		err = processes_add(p, &s, args, n > 0 ? (size_t)n : 0);
 	}

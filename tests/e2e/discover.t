@@ -1,0 +1,289 @@
+#!/usr/bin/python3
+"""discover.t - servers of every layout are found, whole, once, and nothing else
+
+Scripted processes with the titles, sockets and files of real ones.  Needs root.
+"""
+import json
+import os
+import subprocess
+import tempfile
+
+import stand_in
+import tap
+from stand_in import Server
+from tap import check
+
+O = os.path.abspath(os.environ.get("O", "build"))
+MOETOP = f"{O}/moetop"
+MIXTRAL = {
+    "model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2,
+    "num_hidden_layers": 32, "hidden_size": 4096, "intermediate_size": 14336,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 32000,
+    "torch_dtype": "bfloat16", "architectures": ["MixtralForCausalLM"]}
+
+
+def vllm(*options, model="org/name", children=(), **more):
+    return {"args": ["/opt/venv/bin/python3", "/opt/venv/bin/vllm", "serve",
+                     model, "--port", "@PORT", *options],
+            "children": list(children), "listen": [0], **more}
+
+
+def sglang(*options, children=(), **more):
+    return {"args": ["python", "-m", "sglang.launch_server", "--model-path",
+                     "org/name", "--port=@PORT", *options],
+            "children": list(children), "listen": [0], **more}
+
+
+def titled(title, *children, **more):
+    return {"title": title, "children": list(children), **more}
+
+
+TRACKER = {"args": ["/opt/venv/bin/python3", "-B", "-c",
+                    "from multiprocessing.resource_tracker import main"]}
+SERVE = [titled("VLLM::EngineCore", titled("VLLM::Worker_TP0_EP0"),
+                titled("VLLM::Worker_TP1_EP1")), TRACKER]
+
+# name: layout, ranks by their titles
+LAYOUTS = {
+    "vLLM, one process with the GPU":
+        (vllm(children=[titled("VLLM::EngineCore"), TRACKER]), 0),
+    "vLLM, tensor and expert parallel":
+        (vllm("-tp", "2", "--enable-expert-parallel", children=SERVE), 2),
+    "vLLM, data parallel with a pool of API servers":
+        (vllm("-dp", "2", listen=[], children=[
+            titled("VLLM::APIServer_0", listen=[0]),
+            titled("VLLM::APIServer_1"), titled("VLLM::EngineCore_DP0"),
+            titled("VLLM::EngineCore_DP1"), titled("VLLM::DPCoordinator")]),
+         0),
+    "vLLM, a front end in Rust":
+        (vllm(listen=[], children=[
+            titled("VLLM::EngineCore"),
+            {"args": ["vllm-rs", "frontend", "--listen-fd", "9"],
+             "listen": [0]}]), 0),
+    "vLLM by its module":
+        ({"args": ["python3", "-m", "vllm.entrypoints.openai.api_server",
+                   "--model", "org/name", "--port", "@PORT"], "listen": [0],
+          "children": [titled("VLLM::EngineCore")]}, 0),
+    "vLLM with cut titles":
+        (vllm("-tp", "2", children=[titled("VLLM::En"),
+                                    titled("VLLMWorker_TP"),
+                                    titled("VLLM::Worker   ")]), 2),
+    "SGLang, four ranks":
+        (sglang("--tp", "4", children=[
+            titled(f"sglang::scheduler_TP{i}") for i in range(4)] +
+            [titled("sglang::detokenizer")]), 4),
+    "SGLang, data parallel below a controller":
+        (sglang("--dp", "2", children=[
+            titled("sglang::data_parallel_controller",
+                   titled("sglang::scheduler_DP0_TP0"),
+                   titled("sglang::scheduler_DP1_TP0")),
+            titled("sglang::detokenizer")]), 2),
+    "SGLang, tokenizer workers share the port":
+        (sglang("--tokenizer-worker-num", "2", listen=[], children=[
+            titled("sglang::scheduler"),
+            titled("sglang::tokenizer_worker:77", listen=[0]),
+            titled("sglang::detokenizer_router")]), 1),
+    "SGLang, the socket in the scheduler":
+        (sglang(listen=[], children=[titled("sglang::scheduler_TP0",
+                                            listen=[0])]), 1),
+    "SGLang by its command, other titles":
+        ({"args": ["/usr/local/bin/python3", "/usr/local/bin/sglang", "serve",
+                   "--model-path", "org/name", "--port", "@PORT"],
+          "listen": [0],
+          "children": [titled("sglang::scheduler_gpu0_tp0"),
+                       titled("sglang::scheduler_gpu1_tp1"),
+                       titled("sglang::detokenizer")]}, 2),
+    "a server below wrappers":
+        ({"args": ["tini", "--", "uv", "run", "vllm", "serve", "org/name"],
+          "children": [vllm(children=SERVE)]}, 2),
+}
+
+
+def servers(prefix=()):
+    """The list of `moetop`, by pid: a line each."""
+    r = subprocess.run([*prefix, MOETOP], stdin=subprocess.DEVNULL,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                       text=True, timeout=20)
+    return {int(line.split()[0]): line.split()
+            for line in (r.stdout + r.stderr).splitlines()
+            if line.split() and line.split()[0].isdigit()}, r
+
+
+def look(pid, *options, prefix=()):
+    r = subprocess.run([*prefix, MOETOP, *(["-p", str(pid)] if pid else []),
+                        "--json", "--count", "1", "--interval", ".1",
+                        "--no-inject", "--no-bpf", *options],
+                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, text=True, timeout=20)
+    return json.loads(r.stdout)["target"] if r.returncode == 0 else r
+
+
+def layouts():
+    for name, (layout, ranks) in LAYOUTS.items():
+        # a port that @PORT of a parent cannot know is that of the child
+        with Server(layout, env={"HF_HOME": "/nonexistent"}) as s:
+            first = s.pids[1] if "wrappers" in name else s.pid
+            found, r = servers()
+            mine = {p: l for p, l in found.items() if p in s.pids}
+            engine = "sglang" if "SGLang" in name else "vllm"
+            check(f"{name}: one entry, its first process",
+                  list(mine) == [first] and mine[first][1] == engine and
+                  mine[first][3] == "org/name", (mine, s.pids, r.stdout))
+            told = [look(p) for p in (s.pid, s.pids[-1])]
+            check(f"{name}: the same by its first and its last process",
+                  all(isinstance(t, dict) and t["engine"] == engine and
+                      t["model"] == "org/name" for t in told), told)
+
+
+def left_over():
+    with Server(vllm("-tp", "2", children=SERVE)) as s:
+        s.kill_first()
+        found, r = servers()
+        mine = {p: " ".join(l) for p, l in found.items() if p in s.pids}
+        check("a killed server's workers are left over, one entry",
+              list(mine) == [s.pids[0]] and
+              "left over" in mine[s.pids[0]], (mine, s.pids, r))
+
+
+def no_servers():
+    words = [["pkill", "-f", "VLLM::EngineCore"],
+             ["bash", "-c", "vllm serve org/name --port 8000"],
+             ["python3", "bench_serving.py", "--backend", "vllm"],
+             ["python3", "/runner/_work/sglang/sglang/test/run_suite.py"],
+             ["vim", "/src/vllm/entrypoints/openai/api_server.py"],
+             ["vllm", "bench", "serve", "--model", "org/name"],
+             ["docker", "run", "vllm/vllm-openai", "--model", "org/name"],
+             ["python3", "-c", "import vllm"], ["Starman::Worker"]]
+    node = {"args": ["sh", "-c", "sglang::scheduler_TP0"],
+            "children": [{"args": w} for w in words]}
+    with Server(node) as s:
+        found, r = servers()
+        check("tools, shells and editors are no servers",
+              not any(p in s.pids for p in found), (found, s.pids))
+
+
+def actors(tmp):
+    logs = os.path.join(tmp, "session_2026_1", "logs")
+    os.makedirs(logs)
+    job = {p: os.path.join(logs, n) for p, n in (
+        ("a", "worker-0123abcd-01000000-77.out"),
+        ("b", "worker-4567abcd-02000000-78.out"),
+        ("A", "python-core-driver-01000000ffff_7.log"),
+        ("B", "python-core-driver-02000000ffff_8.log"))}
+    for path in job.values():
+        open(path, "w").close()
+    ray = "--distributed-executor-backend=ray"
+    raylet = {"args": ["raylet"], "session": True, "children": [
+        titled("ray::RayWorkerWrapper", log=job["b"]),
+        titled("ray::RayWorkerWrapper", log=job["a"])]}
+    with Server(vllm(ray, log=job["A"])) as a, \
+            Server(vllm(ray, log=job["B"])) as b, Server(raylet) as r:
+        found, out = servers()
+        mine = {p for p in found if p in a.pids + b.pids + r.pids}
+        told = look(r.pids[2])
+        check("actors of Ray belong to the server of their job",
+              mine == {a.pid, b.pid} and isinstance(told, dict) and
+              told["port"] == a.port, (mine, told, a.port, b.port, out))
+
+
+# ---- other namespaces -------------------------------------------------------
+
+SPACES = ["unshare", "-p", "-f", "-m", "-n", "--mount-proc"]
+
+
+def make_root(tmp):
+    """A root with the model in it, and ways out of it."""
+    root = os.path.join(tmp, "root")
+    for d in ("m", "abs", "rel", "fifo", "huge", "binary", "loop", "proc",
+              "dev"):
+        os.makedirs(os.path.join(root, d))
+    outside = os.path.join(tmp, "outside.json")
+    with open(outside, "w") as f:
+        json.dump(MIXTRAL, f)
+    with open(os.path.join(root, "m", "config.json"), "w") as f:
+        json.dump({**MIXTRAL, "num_local_experts": 16}, f)
+    os.symlink(outside, os.path.join(root, "abs", "config.json"))
+    os.symlink("../" * 20 + outside[1:],
+               os.path.join(root, "rel", "config.json"))
+    os.symlink("config.json", os.path.join(root, "loop", "config.json"))
+    os.mkfifo(os.path.join(root, "fifo", "config.json"))
+    with open(os.path.join(root, "huge", "config.json"), "wb") as f:
+        f.truncate(1 << 40)
+    with open(os.path.join(root, "binary", "config.json"), "wb") as f:
+        f.write(os.urandom(65536))
+    return root
+
+
+def inside(tmp):
+    root = make_root(tmp)
+    wanted = {"m": 16, "abs": None, "rel": None, "fifo": None, "huge": None,
+              "binary": None, "loop": None}
+    got = {}
+    for model in wanted:
+        layout = vllm(model=f"/{model}", listen=[8000], root=root,
+                      children=[titled("VLLM::EngineCore", root=root)])
+        with Server(layout, prefix=SPACES) as s:
+            told = look(s.pids[-1])
+            got[model] = told["experts"] if isinstance(told, dict) else told
+            if model == "m":
+                check("in namespaces and a root of its own: engine and port",
+                      isinstance(told, dict) and told["engine"] == "vllm" and
+                      told["port"] == 8000, told)
+    check("a model's config is read below the server's root, and nothing "
+          "outside of it", got == wanted, got)
+
+
+def alone(tmp):
+    """One server in a pid namespace that moetop shares."""
+    layout = vllm(model="/m", children=[titled("VLLM::EngineCore")])
+    none = {"args": ["sleep", "9"]}
+    for name, nodes, test in (
+            ("with one server, moetop --json attaches to it", [layout],
+             lambda r: isinstance(r, dict) and r["engine"] == "vllm"),
+            ("with two it names them and asks for one", [layout, layout],
+             lambda r: not isinstance(r, dict) and r.returncode == 3 and
+             "2 servers" in r.stderr and not r.stdout and
+             r.stderr.count("/m") + r.stderr.count(" m ") >= 2),
+            ("with none it says so", [none],
+             lambda r: not isinstance(r, dict) and r.returncode == 3 and
+             "no LLM server" in r.stderr and not r.stdout)):
+        all_of_them = {"args": ["sh"], "children": nodes}
+        with Server(all_of_them, prefix=SPACES) as s:
+            first = s.pids[0]
+            r = look(0, prefix=["nsenter", "-t", str(first), "-p", "-m",
+                                "-n"])
+            check(name, test(r), r)
+
+
+def gpus(tmp):
+    script = os.path.join(tmp, "dev.sh")
+    with open(script, "w") as f:
+        f.write("mount -t tmpfs x /dev && touch /dev/nvidia0 /dev/nvidia1 "
+                "/dev/nvidia2 /dev/nvidiactl /dev/null && exec \"$@\"\n")
+    cuda = os.path.join(tmp, "libcuda.so.1")
+    with open(cuda, "wb") as f:
+        f.write(bytes(4096))
+    with Server(sglang("--tp", "2", children=[
+            titled("sglang::scheduler_TP1", gpus=[1], maps=cuda),
+            titled("sglang::scheduler_TP0", gpus=[0], maps=cuda),
+            titled("sglang::detokenizer", maps=cuda)]),
+            prefix=["unshare", "-m", "sh", script]) as s:
+        found, r = servers()
+        told = look(s.pids[-1])
+        check("GPUs are those that its processes have open",
+              found[s.pid][4] == "0-1", found.get(s.pid))
+        check("ranks are the owners of GPUs, by their titles",
+              isinstance(told, dict) and
+              [(k["pid"], k["rank"]) for k in told["ranks"]] ==
+              [(s.pids[2], 0), (s.pids[1], 1)], told)
+
+
+with tempfile.TemporaryDirectory() as T:
+    layouts()
+    left_over()
+    no_servers()
+    actors(T)
+    inside(T)
+    alone(T)
+    gpus(T)
+tap.end()
