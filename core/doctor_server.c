@@ -315,7 +315,8 @@ static void explain_refusal(struct doctor *d, pid_t pid, int err)
 	struct stat st = { 0 };
 	unsigned uid = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	/* belongs to root when the process is not dumpable */
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
 	if (doctor_read_process(d, pid, "status", text, sizeof(text)) > 0) {
 		status_field(text, "\nUid:", field, sizeof(field));
 		uid = (unsigned)strtoul(field, NULL, 10);

@@ -14,12 +14,13 @@ static bool has_filters(pid_t pid)
 	       strstr(text, "\nSeccomp:\t2");
 }
 
+/* Of a process that is not dumpable, they are root's. */
 static bool is_ours(pid_t pid)
 {
 	struct stat st;
 	char path[32];
 
-	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
 	return !stat(path, &st) && st.st_uid == geteuid();
 }
 

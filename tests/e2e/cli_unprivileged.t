@@ -15,6 +15,7 @@ from tap import check
 
 # a copy, for nobody may not be let into the build folder
 HOME = tempfile.mkdtemp()
+os.environ["HOME"] = "/"  # not that of root
 os.chmod(HOME, 0o755)
 MOETOP = shutil.copy(os.path.join(os.environ.get("O", "build"), "moetop"), HOME)
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
