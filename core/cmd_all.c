@@ -13,7 +13,9 @@
 #include <string.h>
 
 #define TICK_NS (100 * NS_PER_MS)
-#define LOOK_NS (5 * NS_PER_S)
+/* Looking for servers takes a fiftieth of the time at most. */
+#define LOOK_NS (2 * NS_PER_S)
+#define LOOK_SHARE 50
 
 struct all {
 	const struct settings *settings;
@@ -23,6 +25,7 @@ struct all {
 	unsigned n;
 	struct loop *loop;
 	struct views *views;
+	int look_timer;
 	long published;
 };
 
@@ -36,8 +39,12 @@ static void work_tick(void *arg)
 static void work_look(void *arg)
 {
 	struct all *a = arg;
+	uint64_t start = clock_now_ns(), period;
 
 	fleet_look(a->fleet);
+	period = (clock_now_ns() - start) * LOOK_SHARE;
+	loop_set_period(a->loop, a->look_timer,
+			period > LOOK_NS ? period : LOOK_NS);
 }
 
 static void work_snapshots(void *arg)
@@ -106,7 +113,9 @@ static int open_loop(struct all *a)
 
 	if (!err)
 		err = loop_signals(a->loop, signals, on_signal, a);
-	if (!err && (loop_every(a->loop, LOOK_NS, on_look, a) < 0 ||
+	if (!err)
+		a->look_timer = loop_every(a->loop, LOOK_NS, on_look, a);
+	if (!err && (a->look_timer < 0 ||
 		     loop_every(a->loop, TICK_NS, on_tick, a) < 0 ||
 		     loop_every(a->loop, interval_ns, on_interval, a) < 0))
 		err = -ENOSPC;

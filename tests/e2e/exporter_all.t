@@ -1,0 +1,179 @@
+#!/usr/bin/python3
+"""exporter_all.t - one exporter for every server of the machine
+
+In a pid namespace of its own, so that these are all there are: servers that
+come, end, come again, hang, and share a port number; started as a service
+manager would, with a socket and a watchdog.
+"""
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import scrape
+import tap
+from scrape import get, samples, wait
+from tap import check
+
+if os.environ.get("INSIDE") != "1":
+    os.execvpe("unshare", ["unshare", "--pid", "--fork", "--mount-proc",
+                           "--kill-child", sys.executable,
+                           os.path.abspath(__file__)],
+               dict(os.environ, INSIDE="1"))
+
+
+def labels(line):
+    """Of a sample whose values hold no quotes."""
+    inner = line[line.index("{") + 1:line.rindex("}")]
+    return dict(x.split("=", 1) for x in
+                inner.replace('",', '"\n').replace('"', "").split("\n"))
+
+
+def read(port):
+    return samples(get(port)[1])
+
+
+def family(port, name):
+    """{server: value}"""
+    return {labels(x)["server"]: float(x.rsplit(" ", 1)[1])
+            for x in read(port) if x.startswith(name + "{")}
+
+
+def start_service(folder, *options):
+    """moetop with a socket, and the manager's end of its notifications."""
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    manager.bind(f"{folder}/notify")
+    manager.setblocking(False)
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(64)
+    fd = listener.fileno()
+    log = open(f"{folder}/log", "w+")
+    env = dict(os.environ, NOTIFY_SOCKET=f"{folder}/notify",
+               WATCHDOG_USEC="1000000", LISTEN_FDS="1",
+               MOETOP_PERIOD_MS="1500")
+
+    def move():
+        os.dup2(fd, 3)
+        os.set_inheritable(3, True)
+
+    top = scrape.start("sh", "-c", 'LISTEN_PID=$$ exec "$@"', "sh",
+                       f"{scrape.O}/moetop", "--all", "--headless",
+                       "--listen", "1", *options, env=env, stderr=log,
+                       preexec_fn=move, close_fds=False)
+    return top, manager, listener.getsockname()[1], log
+
+
+def notified(manager):
+    out = []
+    try:
+        while True:
+            out.append(manager.recv(200).decode())
+    except BlockingIOError:
+        return out
+
+
+def two(port, a, b):
+    vllm, sglang = f"vllm:{a}", f"sglang:{b}"
+    got = wait(lambda: set(family(port, "moetop_target_up")) ==
+               {vllm, sglang} and family(port, "moetop_layer_rows"))
+    lines = read(port)
+    check("both servers are there, by names that last", got, lines[:40])
+    names = [x.rsplit(" ", 1)[0] for x in lines]
+    check("no series twice", len(names) == len(set(names)))
+    of = [labels(x) for x in lines if 'server="' in x]
+    check("every series of a server says engine and model", all(
+        x.get("engine") and x.get("model") for x in of) and
+        {(x["engine"], x["model"]) for x in of} ==
+        {("vllm", "qwen3-30b"), ("sglang", "mixtral-8x7b")},
+        {(x.get("engine"), x.get("model")) for x in of})
+    ranks = [labels(x) for x in lines if x.startswith("moetop_agent_info{")]
+    check("agents say rank and gpu",
+          all("rank" in x and "gpu" in x for x in ranks) and
+          len(ranks) == 2, ranks)
+    flight = family(port, "moetop_requests_in_flight")
+    check("each has its own load", flight == {vllm: 8, sglang: 3}, flight)
+    page = json.loads(get(port, "/snapshot.json")[1])
+    check("the JSON page is a list of both", {
+        x["target"]["server"] for x in page["servers"]} == {vllm, sglang})
+    return vllm, sglang
+
+
+def one_hangs(port, sim, vllm, sglang):
+    os.kill(sim.pid, signal.SIGSTOP)
+    before = time.time()
+    time.sleep(2)
+    ages = family(port, "moetop_snapshot_age_seconds")
+    check("a server that hangs holds up no other", ages[vllm] < 2.5 and
+          ages[sglang] < 2.5, ages)
+    os.kill(sim.pid, signal.SIGCONT)
+    return before
+
+
+def one_ends_and_comes_again(port, sim, sim_port, vllm, sglang):
+    sim.kill()
+    sim.wait()
+    got = wait(lambda: family(port, "moetop_target_up").get(vllm) == 0, 5)
+    lines = [x for x in read(port) if f'server="{vllm}"' in x]
+    check("of one that has ended only that is told", got and not any(
+        "source=" in x for x in lines) and
+        family(port, "moetop_target_up")[sglang] == 1, lines)
+    scrape.start_sim("--port", str(sim_port), "--users", "8",
+                     model="qwen3-30b")
+    got = wait(lambda: family(port, "moetop_target_up").get(vllm) == 1, 12)
+    up = family(port, "moetop_target_up")
+    check("started again it has its old name", got and len(up) == 2, up)
+
+
+def same_port(port, number):
+    scrape.start("unshare", "--net", "sh", "-c",
+                 'ip link set lo up; exec "$@"', "sh",
+                 f"{scrape.O}/sim/moetop-sim", "--model",
+                 f"{scrape.ROOT}/sim/models/qwen3-30b.json", "--port",
+                 str(number), stdout=subprocess.DEVNULL)
+    got = wait(lambda: len(family(port, "moetop_target_up")) == 3, 12)
+    up = family(port, "moetop_target_up")
+    check("two on one port number have two names", got and sum(
+        x.startswith(f"vllm:{number}") for x in up) == 2, up)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        top, manager, port, log = start_service(folder)
+        ready = wait(lambda: get(port, "/readyz")[0] == 200, 5)
+        check("without a server it is ready, and says so to its manager",
+              ready and any("READY=1" in x for x in notified(manager)))
+        check("there is no server yet",
+              'moetop_exporter_servers{state="watched"} 0' in read(port))
+        vllm_sim, a = scrape.start_sim("--users", "8", model="qwen3-30b")
+        _, b = scrape.start_sim("--engine", "sglang", "--users", "3",
+                                model="mixtral-8x7b")
+        names = two(port, a, b)
+        one_hangs(port, vllm_sim, *names)
+        one_ends_and_comes_again(port, vllm_sim, a, *names)
+        same_port(port, a)
+        check("the watchdog is fed", "WATCHDOG=1" in notified(manager))
+        top.send_signal(signal.SIGTERM)
+        check("it ends well, and says so", top.wait(20) == 0 and
+              "STOPPING=1" in notified(manager))
+        log.seek(0)
+        said = log.read()
+        check("the log is a few lines", 4 <= said.count("\n") <= 9 and
+              "watched from now on" in said and "has ended" in said, said)
+        r = subprocess.run([f"{scrape.O}/moetop", "--all", "--json", "--count",
+                            "1", "--no-inject", "--no-bpf"],
+                           capture_output=True, text=True, timeout=20)
+        got = [json.loads(x)["target"]["server"]
+               for x in r.stdout.splitlines()]
+        check("--json --all prints a line for each", r.returncode == 0 and
+              len(got) == 3 and len(set(got)) == 3, (got, r.stderr))
+        scrape.end_all()
+    tap.end()
+
+
+if __name__ == "__main__":
+    main()
