@@ -205,6 +205,8 @@ static int start_curses(struct terminal *t)
 	if (!t->screen)
 		return -ENOTSUP;
 	set_term(t->screen);
+	if (!capability("cup") || !capability("clear"))
+		return -ENOTSUP;
 	cbreak();
 	noecho();
 	nonl();
@@ -240,6 +242,10 @@ int term_open(struct terminal **out, const struct term_options *o)
 	if (!err)
 		err = start_curses(t);
 	if (err) {
+		if (t->screen) {
+			endwin();
+			delscreen(t->screen);
+		}
 		close_fds(t);
 		free(t);
 		return err;

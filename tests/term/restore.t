@@ -66,7 +66,7 @@ show .
 kill -STOP "$pid"
 term_wait "Stopped"
 term_key fg Enter
-term_wait "One more request is 58 % free."
+term_wait "One more request is"
 term_key 5; term_wait "gemm.grouped_tri"
 term_key q; restored
 done_

@@ -1,5 +1,5 @@
 #!/bin/sh
-# screen.t - keys, mouse and sizes, on a screen that shows made-up snapshots
+# screen.t - every key, on a screen that shows made-up snapshots
 cd "$(dirname "$0")/../.." || exit 1
 . tests/term/term.sh
 driver=$O/tests/term/driver
@@ -7,23 +7,25 @@ driver=$O/tests/term/driver
 step "the overview is shown"
 term_start 100 30 "$driver near"
 term_wait "IN THE VALLEY, near side."
-term_wait "1 overview  2 layers  4 requests  5 kernels"
+term_wait "1 overview  2 layers"
 done_
 
 step "every number shows its screen"
-term_key 2; term_wait "experts µs"
-term_key 3; term_wait "This version has no such screen."
+term_key 2; term_wait "DRAM/step"
+term_key 3; term_wait "rows per expert"
 term_key 4; term_wait "since attach"
 term_key 5; term_wait "gemm.grouped_tri"
-term_key 6; term_wait "curve of gain"
+term_key 6; term_wait "c what-if cursor"
 term_key 1; term_wait "verdict"
 done_
 
 step "Tab and Shift-Tab go round the screens"
-term_key Tab; term_wait "experts µs"
-term_key Tab; term_wait "since attach"
-term_key BTab; term_wait "experts µs"
+term_key Tab; term_wait "DRAM/step"
+term_key Tab; term_wait "rows per expert"
+term_key BTab; term_wait "DRAM/step"
 term_key BTab; term_wait "verdict"
+term_key BTab; term_wait "c what-if cursor"
+term_key 1; term_wait "verdict"
 done_
 
 step "help comes and goes by ?, h, F1 and Esc"
@@ -33,13 +35,59 @@ term_key F1; term_wait "kernel window now"
 term_key Escape; term_wait "verdict"
 done_
 
-step "s and the arrows order and scroll a table"
+step "s, R and the arrows order a table and move in it"
 term_key 2; term_wait "layer▼"
 term_key s; term_wait "µs/step▼"
-term_key s s s; term_wait "layer▼"
+term_key R; term_wait "µs/step▲"
+term_key r; term_wait "layer▼"
 term_key End; term_wait "     93 "
 term_key Home; term_gone "     93 "
-term_key Down; term_gone "      0 "
+term_key PageDown PageDown; term_gone "      0 "
+term_key Home; term_wait "      0 "
+term_key Up; term_key Escape
+done_
+
+step "/ filters while it is typed; Esc takes it back, Enter keeps it"
+term_key 5; term_wait "attn.decode"
+term_key /; term_wait "filter"
+term_type "COMM.all"; term_gone "attn.decode"; term_wait "comm.allreduce"
+term_key Escape; term_wait "attn.decode"
+term_key /; term_type "no kernel"; term_wait "no row has that word"
+term_key C-u; term_type "rms"; term_gone "attn.decode"
+term_key Enter; term_wait " only rms"
+term_key Escape; term_wait "attn.decode"
+term_key 1; term_wait "verdict"
+done_
+
+step "e explains a number, arrows go to others"
+term_key e; term_wait "formula"; term_wait "good?"
+before=$(term_screen | grep ' · .*_')
+term_key Down; until_ eval '[ "$(term_screen | grep " · .*_")" != "$before" ]' ||
+	fail "the same number"
+term_key Home Right End Left Up; term_wait "formula"
+term_key e; term_gone "good?"
+done_
+
+step "z zooms the history"
+term_wait "last 5 min"
+term_key z; term_wait "last 1 min"
+term_key z; term_wait "last 15 s"
+term_key z; term_wait "last 5 min"
+done_
+
+step "c shows the what-if cursor, wherever one is; arrows move it"
+term_key c; term_wait "○ cursor B ="
+before=$(term_screen | grep '○ cursor' | sed 's/.*○ cursor//')
+term_key Right Right Right
+until_ eval '[ "$(term_screen | grep "○ cursor" | sed "s/.*○ cursor//")" != "$before" ]' ||
+	fail "it stays"
+term_key c; term_gone "○ cursor"
+done_
+
+step "the heat map has its own keys"
+term_key 3; term_wait "layer 0, expert 0"
+term_key Down Right; term_gone "layer 0, expert 0"
+term_key g; term_key n; term_key r; term_wait "layer 0, expert 0"
 term_key 1; term_wait "verdict"
 done_
 
@@ -48,29 +96,36 @@ term_key Space; term_wait "PAUSED"
 term_key Space; term_gone "PAUSED"
 done_
 
-step "+, - and r reach the program"
+step "+, - and w reach the program"
 term_key +; term_wait "interval 500 ms"
 term_key -; term_wait "interval 1000 ms"
-term_key r; term_wait "kernel window"
+term_key w; term_wait "kernel window"
 done_
 
-step "a click on the key bar is that key"
-# Button 1 pressed and released at column 25, row 30: "4 requests".
-term_type "$(printf '\033[M 9>\033[M#9>')"
-term_wait "since attach"
-term_key 1; term_wait "verdict"
+step "l shows the messages with their time"
+term_key l; term_wait "messages"; term_wait "interval 500 ms"
+term_key l; term_gone "messages"
 done_
 
-step "a larger terminal shows more at once"
-term_size 140 50; term_wait "slowest first"
+step "t goes through the themes, and colours follow"
+term_key t; term_wait "theme dark"
+until_ eval 'term_colors | grep -q "48;5;"' || fail "no background"
+for theme in light contrast contrast-light colorblind colorblind-light \
+		solar-dark solar-light amber mono; do
+	term_key t; term_wait "theme $theme:"
+done
+! term_colors | grep -qE '[34]8;5;' || fail "colours in mono"
+term_key t; term_wait "theme default"
 done_
 
-step "a tiny one says what it needs, and nothing is lost"
-term_size 30 8; term_wait "moetop needs 40x12"
-term_size 3 2; term_gone "needs"
-term_size 40 12; term_wait "IN THE VALLEY"
-term_size 100 30; term_wait "One more request is 58 % free."
-term_gone "moetop needs"
+step "Ctrl-L draws all again after somebody wrote over it"
+tty=$(tm display -p '#{pane_tty}')
+printf '\033[H\033[2Jspoilt' >"$tty"; term_wait "spoilt"
+term_key C-l; term_gone "spoilt"; term_wait "verdict"
+done_
+
+step "a key that nobody has does nothing"
+term_key x F12 C-o; term_wait "verdict"
 done_
 
 step "q quits"
@@ -83,6 +138,7 @@ term_start 80 24 "TZ=UTC $driver gone"
 term_wait "target gone at 07:05:39 - the last state is kept"
 term_wait "in flight"
 term_wait "IN THE VALLEY"
+term_key l; term_wait "the target is gone"
 term_end
 done_
 
@@ -98,6 +154,13 @@ term_colors | grep -q '\[1m' || fail "nothing is bold"
 term_end
 done_
 
+step "24 bits where the terminal says so, or the user"
+term_start 80 24 "COLORTERM=truecolor $driver near"
+term_wait "verdict"
+term_colors | grep -q '38;2;' || fail "no 24 bits"
+term_end
+done_
+
 step "a terminal of eight colours is enough"
 term_start 80 24 "TERM=screen $driver near"
 term_wait "verdict"
@@ -106,19 +169,30 @@ term_colors | grep -qE '\[3[0-7]m|;3[0-7]m' || fail "no colour"
 term_end
 done_
 
+for term in xterm-256color tmux linux vt100; do
+	step "TERM=$term"
+	term_start 80 24 "TERM=$term $driver near"
+	term_wait "IN THE VALLEY"; term_wait "q quit"
+	term_key 2; term_wait "DRAM/step"
+	term_end
+	done_
+done
+
+step "TERM=dumb is refused"
+term_shell 80 24
+term_type "TERM=dumb $driver near; echo ended \$?"
+term_key Enter; term_wait "ended 1"
+term_end
+done_
+
 step "in the C locale everything is ASCII"
 term_start 80 24 "LC_ALL=C $driver near"
 term_wait "+- verdict"
 term_wait "phi       ###"
-! term_screen | LC_ALL=C grep -q '[^ -~]' || fail "not ASCII"
-term_end
-done_
-
-step "fifty frames as fast as they come end well"
-term_shell 120 40
-term_type "$driver -i 0 -n 50 near; echo ended \$?"
-term_key Enter
-term_wait "ended 0"
+for screen in 2 3 4 5 6 '?' e 1; do
+	term_key "$screen"; term_wait "q quit"
+	! term_screen | LC_ALL=C grep -q '[^ -~]' || fail "not ASCII"
+done
 term_end
 done_
 
