@@ -256,8 +256,8 @@ static void layer_cell(const void *context, int row, unsigned column,
 		cell_value(out, field(l, f->offset), f->form);
 	} else {
 		derived_cell(o, l, column,
-			     mean ? o->imbalance_mean
-				  : o->imbalance[o->row[row]],
+			     sum || mean ? o->imbalance_mean
+					 : o->imbalance[o->row[row]],
 			     out);
 	}
 }

@@ -1,12 +1,31 @@
 /*
  * Every screen of every scene from 40x12 to 200x60: it keeps to its body, and
- * what a reader needs first is always there.  THOROUGH=1 takes smaller steps.
+ * what a reader needs first is always there.  THOROUGH=1 takes every size.
  */
 #include "tests/unit/tui/golden.h"
 
 #include "tui/layout.h"
 
-static int step_w = 32, step_h = 12;
+static const struct size {
+	int w, h;
+} sizes[] = {
+	{ 40, 12 },  { 40, 60 },  { 200, 12 }, { 80, 24 }, { 61, 17 },
+	{ 100, 30 }, { 133, 14 }, { 120, 40 }, { 99, 51 }, { 200, 60 },
+};
+
+/* Every size to try, one after the other; false after the last. */
+static bool next_size(unsigned *i, struct size *out)
+{
+	unsigned n = sizeof(sizes) / sizeof(*sizes);
+
+	if (getenv("THOROUGH")) {
+		*out = (struct size){ 40 + (int)(*i % 161),
+				      12 + (int)(*i / 161) };
+		return (*i)++ < 161 * 49;
+	}
+	*out = sizes[*i < n ? *i : 0];
+	return (*i)++ < n;
+}
 
 static char *picture;
 
@@ -59,17 +78,18 @@ static void check_body(struct view *v, struct rect body)
 static void check_scene_bodies(enum scene scene, bool ascii)
 {
 	struct view *v = golden_view(scene, ascii);
+	unsigned at = 0;
+	struct size s;
 
 	v->valley.what_if = scene % 2;
 	v->experts.by_rank = scene % 2;
-	for (int w = 40; w <= 200; w += step_w)
-		for (int h = 9; h <= 57; h += step_h) {
-			assert_int_equal(view_resize(v, w + 3, h + 3), 0);
-			for (unsigned i = 0; i < SCREENS; i++) {
-				v->screen = i;
-				check_body(v, (struct rect){ 2, 1, w, h });
-			}
+	while (next_size(&at, &s)) {
+		assert_int_equal(view_resize(v, s.w + 3, s.h), 0);
+		for (unsigned i = 0; i < SCREENS; i++) {
+			v->screen = i;
+			check_body(v, (struct rect){ 2, 1, s.w, s.h - 3 });
 		}
+	}
 	view_free(v);
 }
 
@@ -153,14 +173,15 @@ static void test_nothing_needed_is_lost(void **state)
 	(void)state;
 	for (unsigned s = 0; s < SCENES; s++) {
 		struct view *v = golden_view((enum scene)s, false);
+		unsigned at = 0;
+		struct size size;
 
-		for (int w = 40; w <= 200; w += step_w)
-			for (int h = 12; h <= 60; h += step_h)
-				for (unsigned i = 0; i < SCREENS; i++) {
-					golden_draw(v, w, h, i);
-					written(&v->grid);
-					check_needed(v, (enum scene)s);
-				}
+		while (next_size(&at, &size))
+			for (unsigned i = 0; i < SCREENS; i++) {
+				golden_draw(v, size.w, size.h, i);
+				written(&v->grid);
+				check_needed(v, (enum scene)s);
+			}
 		view_free(v);
 	}
 }
@@ -171,11 +192,7 @@ int main(void)
 		cmocka_unit_test(test_no_screen_leaves_its_body),
 		cmocka_unit_test(test_nothing_needed_is_lost),
 	};
-	int failed;
-
-	if (getenv("THOROUGH"))
-		step_w = step_h = 1;
-	failed = cmocka_run_group_tests(tests, golden_setup, NULL);
+	int failed = cmocka_run_group_tests(tests, golden_setup, NULL);
 
 	free(picture);
 	return failed;

@@ -145,14 +145,18 @@ static void any_what_ifs(struct snapshot *s)
 	w->traffic.basis = (enum traffic_basis)below(3);
 }
 
+/* Seldom as many as there can be: they take their time to draw. */
 static void any_experts(struct snapshot *s)
 {
 	struct snapshot_experts *e = &s->experts;
+	uint32_t x = (uint32_t)draw64(), shift = below(32);
 
-	e->n_layers = below(3) ? below(129) : 0;
-	e->n_experts = below(2) ? below(513) : below(3);
-	for (unsigned i = 0; i < e->n_layers * e->n_experts; i++)
-		e->rows[i] = below(4) ? below(1000) : (uint32_t)draw64();
+	e->n_layers = below(3) ? below(below(8) ? 12 : 129) : 0;
+	e->n_experts = below(8) ? below(65) : below(513);
+	for (unsigned i = 0; i < e->n_layers * e->n_experts; i++) {
+		x = x * 1664525u + 1013904223u;
+		e->rows[i] = x >> shift;
+	}
 	if (below(6) == 0)
 		memset(e->rows, 0, sizeof(e->rows));
 }
