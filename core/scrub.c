@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define WORD_MIN 3u
+#define WHOLE_MIN 2u
 #define VALUE_MIN 8u
 
 struct word {
@@ -43,7 +44,7 @@ bool scrub_word(struct scrub *s, const char *word, const char *by, bool whole)
 	unsigned at = 0;
 	char *text;
 
-	if (bytes < WORD_MIN || s->n == SCRUB_WORDS_MAX)
+	if (bytes < (whole ? WHOLE_MIN : WORD_MIN) || s->n == SCRUB_WORDS_MAX)
 		return false;
 	while (at < s->n && s->words[at].bytes >= bytes) {
 		if (!strcmp(s->words[at].text, word))
@@ -106,7 +107,7 @@ void scrub_environ(struct scrub *s, const char *data, size_t bytes)
 		len = strnlen(is + 1, (size_t)(end - is - 1));
 		snprintf(value, sizeof(value), "%.*s", (int)len, is + 1);
 		if (len >= VALUE_MIN || sounds_secret(v, n))
-			scrub_word(s, value, "<env>", false);
+			scrub_word(s, value, "<env>", len < VALUE_MIN);
 	}
 }
 
@@ -123,10 +124,10 @@ void scrub_cmdline(struct scrub *s, const char *data, size_t bytes)
 
 		snprintf(value, sizeof(value), "%.*s", (int)len, a);
 		if (secret && a[0] != '-')
-			scrub_word(s, value, "<key>", false);
+			scrub_word(s, value, "<key>", len < VALUE_MIN);
 		secret = a[0] == '-' && !is && sounds_secret(a, len);
 		if (a[0] == '-' && is && sounds_secret(a, (size_t)(is - a)))
-			scrub_word(s, strchr(value, '=') + 1, "<key>", false);
+			scrub_word(s, strchr(value, '=') + 1, "<key>", true);
 	}
 }
 
@@ -171,7 +172,7 @@ static bool match_path(const char *p, char before, struct match *m)
 {
 	size_t n = strcspn(p, " \t\n\"',;()<>|&"), base = n;
 
-	if (*p != '/' || is_word_char(before) || before == '/')
+	if (*p != '/' || p[1] == '/' || is_word_char(before) || before == '/')
 		return false;
 	while (n && strchr(".:", p[n - 1]))
 		n--;
@@ -307,6 +308,10 @@ static bool match_named(const char *p, char before, struct match *m)
 		value = strcspn(p + len + gap, " \t\n\"',;");
 		if (!gap || !value)
 			continue;
+		if (!strncasecmp(p + len + gap, "bearer ", 7) ||
+		    !strncasecmp(p + len + gap, "basic ", 6))
+			value += 1 + strcspn(p + len + gap + value + 1,
+					     " \t\n\"',;");
 		*m = (struct match){ len + gap + value, "<key>", 0 };
 		return true;
 	}

@@ -29,14 +29,14 @@ void scrub_free(struct scrub *s);
 
 /*
  * Replace this word, from now on, by `by` (a static string).  whole: only where
- * no letter or digit is beside it.  Words of fewer than 3 characters, or beyond
- * the limit, are not taken: false.
+ * no letter or digit is beside it.  Words of fewer than 3 characters (2 whole
+ * ones), or beyond the limit, are not taken: false.
  */
 bool scrub_word(struct scrub *s, const char *word, const char *by, bool whole);
 
 /* All values of an environment, "NAME=VALUE" separated by NUL: those of 8
- * characters and more, or of 3 where the name sounds like a secret.  Names of
- * terminals and languages are left out. */
+ * characters and more, and shorter ones as whole words where the name sounds
+ * like a secret.  Those of terminals and languages are left out. */
 void scrub_environ(struct scrub *s, const char *data, size_t bytes);
 
 /* What follows --api-key, --hf-token and the like in a command line. */
