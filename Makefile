@@ -196,15 +196,21 @@ clang: ; $(Q)$(MAKE) --no-print-directory CC=$(CLANG) O=$(O)/clang all
 fuzz: ; $(Q)$(MAKE) --no-print-directory CC=$(CLANG) O=$(O)/fuzz \
 	CFLAGS='-O1 -g -fsanitize=fuzzer-no-link $(fuzz_san)' fuzz-programs
 
-# One command, one result.  Plain and sanitized unit tests, then the scripts.
-scripts := tests/lint.t tests/fuzz.t $(wildcard tests/term/*.t tests/e2e/*.t)
+# One command, one result.  Plain and sanitized unit tests, together with the
+# scripts that a busy machine does not disturb, two at a time, the longest first;
+# then the others, each for itself.
+calm := tests/lint.t tests/fuzz.t $(patsubst %,tests/e2e/%.t,agent_memcheck \
+	boot_code cli_errors cli_plan cross_aarch64 deploy_mixin deploy_units \
+	gpu_check install plugin_venv pm_chips)
+alone := $(filter-out $(calm),$(wildcard tests/term/*.t tests/e2e/*.t))
+prove := O=$(O) prove --timer --exec tests/run.sh
 test: deps-test
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all unit $(tools) $(quiet)
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) san
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) clang
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) fuzz
-	$(Q)O=$(O) prove --timer --exec tests/run.sh $(unit) \
-	    $(unit:$(O)/%=$(O)/san/%) $(scripts)
+	$(Q)bad=; $(prove) -j2 $(calm) $(unit) $(unit:$(O)/%=$(O)/san/%) || \
+	    bad=1; $(prove) $(alone) && [ -z "$$bad" ]
 JOBS ?= $(shell nproc)
 
 docs: $(O)/tests/unit/exporter/test_metrics_doc
