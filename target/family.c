@@ -19,7 +19,7 @@ static struct process *server_above(const struct processes *p,
 {
 	struct process *a = parent(p, c);
 
-	for (unsigned steps = 0; a && steps < p->n; steps++) {
+	for (unsigned steps = 0; a && steps < DEPTH_MAX; steps++) {
 		if (a->kind == PROCESS_SERVER)
 			return a;
 		a = parent(p, a);
@@ -59,7 +59,7 @@ static void find_servers(struct processes *p)
 
 		if (c->kind != PROCESS_SERVER)
 			continue;
-		while (steps++ < p->n && (above = server_above(p, top)) &&
+		while (steps++ < DEPTH_MAX && (above = server_above(p, top)) &&
 		       is_part_of(top, above))
 			top = above;
 		join(p, c, top, GROUP_SERVER);
@@ -73,7 +73,7 @@ static struct process *head_of(const struct processes *p, struct process *c)
 {
 	struct process *a;
 
-	for (unsigned steps = 0; steps < p->n; steps++) {
+	for (unsigned steps = 0; steps < DEPTH_MAX; steps++) {
 		a = parent(p, c);
 		if (!a || a->kind != PROCESS_WORKER)
 			break;
@@ -259,7 +259,7 @@ static void place_rest(struct processes *p)
 		struct process *a = &p->all[i];
 		unsigned steps = 0;
 
-		while (a && a->root < 0 && steps++ < p->n)
+		while (a && a->root < 0 && steps++ < DEPTH_MAX)
 			a = parent(p, a);
 		if (a && a->root >= 0)
 			join(p, &p->all[i], &p->all[a->root], a->group);

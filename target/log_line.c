@@ -174,16 +174,18 @@ static bool graphs(const char *s, struct log_facts *f)
 /* "Decode batch. #running-req: 3, ...", "Running: 3 reqs, Waiting: 0 reqs" */
 static bool load(const char *s, struct log_facts *f)
 {
+	bool said;
+
 	if (strstr(s, "Decode batch")) {
 		set_engine(f, "sglang");
-		return number(s, "#running-req: ", &f->running) |
-		       number(s, "#queue-req: ", &f->waiting);
+		said = number(s, "#running-req: ", &f->running);
+		return number(s, "#queue-req: ", &f->waiting) || said;
 	}
 	if (!strstr(s, "Running: ") || !strstr(s, "Waiting: "))
 		return false;
 	set_engine(f, "vllm");
-	return number(s, "Running: ", &f->running) |
-	       number(s, "Waiting: ", &f->waiting);
+	said = number(s, "Running: ", &f->running);
+	return number(s, "Waiting: ", &f->waiting) || said;
 }
 
 /* ".../configs/E=256,N=14336,device_name=NVIDIA_H100.json" */
@@ -291,8 +293,8 @@ static bool sizes(const char *s, struct log_facts *f)
 
 	if (p)
 		set_engine(f, "sglang");
-	said |= number(s, "GPU KV cache size: ", &f->kv_tokens) |
-		number(s, "max_total_num_tokens=", &f->kv_tokens);
+	said |= number(s, "GPU KV cache size: ", &f->kv_tokens);
+	said |= number(s, "max_total_num_tokens=", &f->kv_tokens);
 	/* "Local/global number of experts: 16/128" */
 	p = after(s, "Local/global number of experts: ");
 	if (p && (p = strchr(p, '/')))

@@ -168,7 +168,7 @@ int processes_find(const struct processes *p, pid_t pid)
 
 static bool is_below(const struct processes *p, int i, pid_t pid)
 {
-	for (unsigned steps = 0; i >= 0 && steps < p->n; steps++) {
+	for (unsigned steps = 0; i >= 0 && steps < DEPTH_MAX; steps++) {
 		if (p->all[i].pid == pid)
 			return true;
 		i = processes_find(p, p->all[i].ppid);

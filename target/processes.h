@@ -25,6 +25,7 @@
 #include "target/title.h"
 
 #define PROCESSES_MAX 65536u
+#define DEPTH_MAX 128u /* generations that are looked up */
 
 enum process_kind {
 	PROCESS_OTHER,
