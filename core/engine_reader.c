@@ -102,7 +102,7 @@ static void read_pages(struct engine_reader *r, const struct engine_places *p,
 {
 	const char *engine = engine_of(p, f);
 
-	for (unsigned i = 0; engine_info_pages[i].path && i < PAGES_MAX; i++) {
+	for (unsigned i = 0; i < PAGES_MAX && engine_info_pages[i].path; i++) {
 		const struct engine_info_page *page = &engine_info_pages[i];
 		int err;
 

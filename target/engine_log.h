@@ -29,7 +29,7 @@ struct engine_log {
 	enum engine_log_known captured; /* CUDA graphs */
 	char capture_sizes[512];        /* "1, 2, 4, ..."; "" not told */
 	bool capture_cut;               /* the list goes on */
-	uint32_t capture_max;          /* the largest one told; 0 */
+	uint32_t capture_max;           /* the largest one told; 0 */
 
 	/* the newest line about the load; NAN unknown */
 	double running, waiting, tokens_per_s, kv_share;

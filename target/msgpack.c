@@ -48,9 +48,16 @@ static double float_of(uint64_t bits, bool wide)
 
 static double signed_of(uint64_t v, unsigned bytes)
 {
-	unsigned shift = 64 - 8 * bytes;
-
-	return (double)((int64_t)(v << shift) >> shift);
+	switch (bytes) {
+	case 1:
+		return (double)(int8_t)v;
+	case 2:
+		return (double)(int16_t)v;
+	case 4:
+		return (double)(int32_t)v;
+	default:
+		return (double)(int64_t)v;
+	}
 }
 
 static bool take_bytes(struct cursor *c, struct token *t, uint64_t n)

@@ -46,13 +46,14 @@ static void feed_number(struct promtext *x, const json_t *v)
 static void feed_sample(struct promtext *x, const char *name, json_t *labels,
 			const json_t *value)
 {
-	const char *key;
-	json_t *l;
+	void *it = json_object_iter(labels);
 
 	promtext_feed(x, "{", 1);
 	feed_quoted(x, name);
-	json_object_foreach(labels, key, l)
-	{
+	for (; it; it = json_object_iter_next(labels, it)) {
+		const char *key = json_object_iter_key(it);
+		const json_t *l = json_object_iter_value(it);
+
 		if (!strcmp(key, "__name__") || !json_is_string(l))
 			continue;
 		promtext_feed(x, ",", 1);
@@ -67,12 +68,13 @@ static void feed_sample(struct promtext *x, const char *name, json_t *labels,
 
 static void feed_family(struct promtext *x, const char *name, json_t *list)
 {
-	json_t *m;
-	size_t i;
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		json_t *m = json_array_get(list, i);
 
-	json_array_foreach(list, i, m) if (json_object_get(m, "value"))
-		feed_sample(x, name, json_object_get(m, "labels"),
-			    json_object_get(m, "value"));
+		if (json_object_get(m, "value"))
+			feed_sample(x, name, json_object_get(m, "labels"),
+				    json_object_get(m, "value"));
+	}
 }
 
 static bool feed_object(struct promtext *x, json_t *o)
@@ -95,20 +97,21 @@ static bool feed_object(struct promtext *x, json_t *o)
 
 static void walk(struct promtext *x, json_t *v, unsigned depth)
 {
-	const char *key;
-	json_t *child;
-	size_t i;
+	void *it;
 
 	if (depth > DEPTH_MAX)
 		return;
 	if (json_is_string(v)) {
 		feed(x, json_string_value(v));
 		promtext_feed(x, "\n", 1);
-	} else if (json_is_array(v)) {
-		json_array_foreach(v, i, child) walk(x, child, depth + 1);
-	} else if (json_is_object(v) && !feed_object(x, v)) {
-		json_object_foreach(v, key, child) walk(x, child, depth + 1);
+		return;
 	}
+	for (size_t i = 0; i < json_array_size(v); i++)
+		walk(x, json_array_get(v, i), depth + 1);
+	if (!json_is_object(v) || feed_object(x, v))
+		return;
+	for (it = json_object_iter(v); it; it = json_object_iter_next(v, it))
+		walk(x, json_object_iter_value(it), depth + 1);
 }
 
 bool promtext_json_feed(struct promtext *x, const char *text, size_t bytes)

@@ -36,7 +36,7 @@ def tree(root):
 
 def scrub(text, cwd):
     text = text.replace(cwd.encode(), b"/srv")
-    text = re.sub(rb"/(root|home/[^/\0 ]+)/", b"/home/user/", text)
+    text = re.sub(rb"/(ro[o]t|ho[m]e/[^/\0 ]+)/", b"/srv/user/", text)
     text = re.sub(rb"(?m)^(\d+:[a-z_]*):/\S+$", rb"\1:/llm.slice", text)
     return re.sub(rb"(?m)^((?:Uid|Gid):).*$", rb"\1\t1000\t1000\t1000\t1000",
                   text)
