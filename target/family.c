@@ -71,11 +71,11 @@ static void find_servers(struct processes *p)
 /* The highest of the workers above that follow one another, c at least. */
 static struct process *head_of(const struct processes *p, struct process *c)
 {
-	struct process *a;
+	struct process *first = c, *a;
 
 	for (unsigned steps = 0; steps < DEPTH_MAX; steps++) {
 		a = parent(p, c);
-		if (!a || a->kind != PROCESS_WORKER)
+		if (!a || a->kind != PROCESS_WORKER || a == first)
 			break;
 		c = a;
 	}
