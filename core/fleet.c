@@ -101,6 +101,8 @@ static void say_refused(struct fleet *f, pid_t pid, const char *why)
 
 static void add(struct fleet *f, const struct server *s)
 {
+	const struct watch_config config = { .settings = f->settings,
+					     .pid = s->pid };
 	char why[256] = "";
 	struct watch *w;
 
@@ -108,7 +110,7 @@ static void add(struct fleet *f, const struct server *s)
 		f->left_out++;
 		return;
 	}
-	if (watch_new(&w, f->settings, s->pid, why, sizeof(why))) {
+	if (watch_new(&w, &config, why, sizeof(why))) {
 		say_refused(f, s->pid, why);
 		return;
 	}

@@ -1,13 +1,12 @@
 #include "core/session.h"
 #include "core/broker.h"
 #include "core/clock.h"
-#include "core/collector.h"
 #include "core/loop.h"
 #include "core/privileges.h"
 #include "core/say.h"
 #include "core/source.h"
 #include "core/views.h"
-#include "target/inject.h"
+#include "core/watch.h"
 #include "tui/tui.h"
 
 #include <errno.h>
@@ -26,14 +25,12 @@
 struct session {
 	const struct session_config *config;
 	const struct settings *settings;
-	struct target target;
-	struct source_context context;
-	const struct source_ops *sources[COLLECTOR_SOURCES_MAX + 1];
-	struct broker *broker; /* calls the target and the collector */
-	uint64_t privileges;   /* that it has left */
+	struct broker *broker; /* calls all of watch */
+	struct watch *watch;
+	uint64_t privileges;                   /* that it has left */
 	struct privileges_facts learnt, facts; /* then; with the processes' */
-	struct collector *collector;
-	const struct snapshot *newest; /* of the collector, or NULL */
+	const struct snapshot *newest;         /* of watch, or NULL */
+	FILE *sampled_steps;                   /* or NULL */
 	struct loop *loop;
 	struct views *views;
 	int pidfd, interval_timer;
@@ -48,29 +45,29 @@ static void work_tick(void *arg)
 {
 	struct session *s = arg;
 
-	s->there = collector_tick(s->collector, clock_now_ns());
+	s->there = watch_tick(s->watch);
 }
 
 static void work_snapshot(void *arg)
 {
 	struct session *s = arg;
 
-	s->newest = collector_snapshot(s->collector, clock_now_ns(),
-				       clock_unix_s());
+	s->newest = watch_snapshot(s->watch);
 }
 
 static void work_gone(void *arg)
 {
 	struct session *s = arg;
 
-	s->newest = collector_gone(s->collector, clock_unix_s());
+	watch_end(s->watch);
+	s->newest = watch_snapshot(s->watch);
 }
 
 static void work_free(void *arg)
 {
 	struct session *s = arg;
 
-	collector_free(s->collector);
+	watch_free(s->watch);
 }
 
 /* ---- ends -------------------------------------------------------------- */
@@ -99,7 +96,7 @@ static void on_gone(void *arg)
 	loop_stop(s->loop, say(STATUS_TARGET,
 			       "pid %d: the server has ended; start it again "
 			       "and attach anew",
-			       (int)s->target.pid));
+			       (int)watch_pid(s->watch)));
 }
 
 static bool complete(const struct snapshot *s)
@@ -143,7 +140,7 @@ static void work_look(void *arg)
 {
 	struct session *s = arg;
 
-	privileges_look(&s->target, &s->facts);
+	privileges_look(watch_target(s->watch), &s->facts);
 }
 
 /* Once the server is known, much will never be needed again. */
@@ -154,7 +151,7 @@ static void drop_unneeded(struct session *s, const struct snapshot *now)
 		.requests = s->settings->no_bpf || t1->state == TIER_OK,
 		.by_packets = now->health.rung[0] == 'C',
 		.agents = agents_settled(s, now),
-		.model = s->target.have_arch,
+		.model = watch_target(s->watch)->have_arch,
 	};
 	uint64_t need;
 
@@ -238,32 +235,10 @@ static void on_wish(void *arg, unsigned wish)
 	if (wish & (TUI_FASTER | TUI_SLOWER))
 		views_interval(s->views, s->interval_s);
 	if (wish & TUI_WINDOW)
-		s->context.window_wish++;
+		watch_context(s->watch)->window_wish++;
 }
 
 /* ---- set-up ------------------------------------------------------------ */
-
-static void choose_sources(struct session *s)
-{
-	const struct settings *set = s->settings;
-	unsigned n = 0;
-
-	if (!set->no_bpf)
-		s->sources[n++] = &source_requests;
-	s->sources[n++] = &source_agent;
-	s->sources[n++] = &source_nvml;
-	s->sources[n++] = &source_engine;
-	s->context = (struct source_context){
-		.budget_ppm = (uint32_t)(set->budget * 1e4),
-		.rows_mode = (uint32_t)set->rows,
-		.counters = set->counters != COUNTERS_OFF,
-		.inject = set->no_inject ? NULL : inject,
-		.agent_path = set->agent,
-		.detach = true,
-		.nvml_path = s->config->nvml_path ? s->config->nvml_path
-						  : getenv("MOETOP_NVML"),
-	};
-}
 
 struct opening {
 	struct session *session;
@@ -275,9 +250,12 @@ static void work_open(void *arg)
 {
 	struct opening *o = arg;
 	struct session *s = o->session;
+	const struct watch_config config = { .settings = s->settings,
+					     .pid = s->config->pid,
+					     .nvml_path =
+						     s->config->nvml_path };
 
-	o->err = target_open(&s->target, s->config->pid, s->settings->model,
-			     o->why, sizeof(o->why));
+	o->err = watch_new(&s->watch, &config, o->why, sizeof(o->why));
 }
 
 static int open_broker(struct session *s)
@@ -323,7 +301,7 @@ static int open_target(struct session *s)
 			   "pid %d: %s; try it as root, or as its user",
 			   (int)s->config->pid, strerror(-err));
 	/* Told at once when it ends; without, the look once a second tells. */
-	s->pidfd = (int)syscall(SYS_pidfd_open, s->target.pid, 0);
+	s->pidfd = (int)syscall(SYS_pidfd_open, watch_pid(s->watch), 0);
 	return STATUS_OK;
 }
 
@@ -333,8 +311,9 @@ static int open_steps(struct session *s)
 
 	if (!path)
 		return STATUS_OK;
-	s->context.sampled_steps = fopen(path, "ae");
-	if (s->context.sampled_steps)
+	s->sampled_steps = fopen(path, "ae");
+	watch_context(s->watch)->sampled_steps = s->sampled_steps;
+	if (s->sampled_steps)
 		return STATUS_OK;
 	return say(status_of(-errno),
 		   "--sampled-steps: %s: %s; name a file that can be written",
@@ -383,20 +362,6 @@ static int open_views(struct session *s)
 	return say_why(err, why, "see moetop help");
 }
 
-static int open_collector(struct session *s)
-{
-	const struct collector_config config = {
-		.sources = s->sources,
-		.target = &s->target,
-		.context = &s->context,
-		.gpu_price = s->settings->gpu_price,
-	};
-
-	if (collector_new(&s->collector, &config, clock_now_ns()))
-		return say(STATUS_RUNTIME, "start: no memory; free some");
-	return STATUS_OK;
-}
-
 static int run(struct session *s)
 {
 	int status = open_broker(s);
@@ -407,8 +372,6 @@ static int run(struct session *s)
 		status = open_steps(s);
 	if (!status)
 		status = open_loop(s);
-	if (!status)
-		status = open_collector(s);
 	/* the files that the user named are open; the views may start threads */
 	(void)privileges_keep(privileges_for_port(s->settings->listen));
 	if (!status)
@@ -435,7 +398,6 @@ int session_run(const struct session_config *config)
 	s->settings = config->settings;
 	s->pidfd = -1;
 	s->screen = views_want_screen(s->settings) && !config->once;
-	choose_sources(s);
 	status = run(s);
 	views_close(s->views);
 	if (s->broker)
@@ -444,8 +406,8 @@ int session_run(const struct session_config *config)
 	loop_free(s->loop);
 	if (s->pidfd >= 0)
 		close(s->pidfd);
-	if (s->context.sampled_steps)
-		fclose(s->context.sampled_steps);
+	if (s->sampled_steps)
+		fclose(s->sampled_steps);
 	free(s);
 	return status;
 }

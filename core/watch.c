@@ -18,8 +18,9 @@ struct watch {
 	uint64_t gone_ns;
 };
 
-static void choose_sources(struct watch *w, const struct settings *set)
+static void choose_sources(struct watch *w, const struct watch_config *config)
 {
+	const struct settings *set = config->settings;
 	unsigned n = 0;
 
 	if (!set->no_bpf)
@@ -34,26 +35,27 @@ static void choose_sources(struct watch *w, const struct settings *set)
 		.inject = set->no_inject ? NULL : inject,
 		.agent_path = set->agent,
 		.detach = true,
-		.nvml_path = getenv("MOETOP_NVML"),
+		.nvml_path = config->nvml_path ? config->nvml_path
+					       : getenv("MOETOP_NVML"),
 	};
 }
 
-int watch_new(struct watch **out, const struct settings *settings, pid_t pid,
-	      char *why, size_t why_bytes)
+int watch_new(struct watch **out, const struct watch_config *given, char *why,
+	      size_t why_bytes)
 {
 	struct watch *w = calloc(1, sizeof(*w));
 	const struct collector_config config = {
 		.sources = w ? w->sources : NULL,
 		.target = w ? &w->target : NULL,
 		.context = w ? &w->context : NULL,
-		.gpu_price = settings->gpu_price,
+		.gpu_price = given->settings->gpu_price,
 	};
 	int err = w ? 0 : -ENOMEM;
 
 	if (!err) {
-		choose_sources(w, settings);
-		err = target_open(&w->target, pid, settings->model, why,
-				  why_bytes);
+		choose_sources(w, given);
+		err = target_open(&w->target, given->pid,
+				  given->settings->model, why, why_bytes);
 	}
 	if (!err)
 		err = collector_new(&w->collector, &config, clock_now_ns());
@@ -81,9 +83,16 @@ bool watch_tick(struct watch *w)
 		return false;
 	if (collector_tick(w->collector, clock_now_ns()))
 		return true;
+	watch_end(w);
+	return false;
+}
+
+void watch_end(struct watch *w)
+{
+	if (w->newest)
+		return;
 	w->newest = collector_gone(w->collector, clock_unix_s());
 	w->gone_ns = clock_now_ns();
-	return false;
 }
 
 const struct snapshot *watch_snapshot(struct watch *w)
@@ -101,6 +110,16 @@ void watch_distinguish(struct watch *w)
 pid_t watch_pid(const struct watch *w)
 {
 	return w->target.pid;
+}
+
+const struct target *watch_target(const struct watch *w)
+{
+	return &w->target;
+}
+
+struct source_context *watch_context(struct watch *w)
+{
+	return &w->context;
 }
 
 double watch_gone_s(const struct watch *w)

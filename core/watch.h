@@ -15,18 +15,29 @@
 #include "core/settings.h"
 #include "model/snapshot.h"
 
+struct source_context;
+struct target;
 struct watch;
+
+struct watch_config {
+	const struct settings *settings; /* borrowed */
+	pid_t pid;
+	const char *nvml_path; /* NULL: MOETOP_NVML, or the system's */
+};
 
 /*
  * 0 and *out (free with watch_free), or -errno with one line in why; -ESRCH no
- * such process, -EACCES one that is hidden.  settings are borrowed.
+ * such process, -EACCES one that is hidden, -EINVAL --model cannot be used.
  */
-int watch_new(struct watch **out, const struct settings *settings, pid_t pid,
-	      char *why, size_t why_bytes);
+int watch_new(struct watch **out, const struct watch_config *config, char *why,
+	      size_t why_bytes);
 void watch_free(struct watch *w); /* NULL is legal */
 
 /* Ten times a second.  false: the server has just ended, or has before. */
 bool watch_tick(struct watch *w);
+
+/* It is known by other means that the server has ended. */
+void watch_end(struct watch *w);
 
 /* The interval ends: a new snapshot, the last one where the server has ended;
  * borrowed until the next call. */
@@ -37,6 +48,9 @@ const struct snapshot *watch_snapshot(struct watch *w);
 void watch_distinguish(struct watch *w);
 
 pid_t watch_pid(const struct watch *w);
+const struct target *watch_target(const struct watch *w);
+/* To make wishes in. */
+struct source_context *watch_context(struct watch *w);
 /* Seconds since it has ended, CLOCK_MONOTONIC; negative while it runs. */
 double watch_gone_s(const struct watch *w);
 
