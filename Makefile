@@ -223,6 +223,7 @@ bench: all $(tools)
 	$(O)/tests/bench/bench_model
 	$(O)/tests/bench/requests_cost 64 0 20
 	$(O)/tests/bench/requests_cost 400 20000 20
+	O=$(O) tests/bench/fleet_size.py
 
 # 1000 times what `make test` does 50 times.  Root, half an hour.
 soak: all $(tools) $(quiet)

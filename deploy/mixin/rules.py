@@ -301,7 +301,7 @@ def blind_alerts(s):
               """Prometheus cannot scrape this exporter; the server itself may
               be well."""),
         alert("MoetopChecksDiffer", """
-            moetop_check_agrees == 0
+            moetop_check_agrees{check!~"mfu_ratio|mbu_ratio"} == 0
             """, s.valley_for, "warning",
               f"moetop and {WHERE} disagree on {{{{ $labels.check }}}}",
               """A number that moetop measured and the engine's own one differ

@@ -170,15 +170,37 @@ def service(server, uid, caps, trace):
     return got, messages
 
 
-def tiers(server, uid, caps, count=4):
-    """States of the tiers for a moetop with these capabilities alone."""
-    _, out = run(*limited(uid, caps), MOETOP, "-p", str(server.pid), "--json",
-                 "--interval", "0.5", "--count", str(count))
-    lines = [line for line in out.split("\n") if line.startswith("{")]
-    if len(lines) != count:
-        return {"": out}
-    last = json.loads(lines[-1])
-    return {t: v["state"] for t, v in last["health"]["tiers"].items()}
+def watch(server, uid, caps, enough):
+    """The first snapshot that is enough for a moetop with these capabilities
+    alone, else its last one."""
+    p = subprocess.Popen([*limited(uid, caps), MOETOP, "-p", str(server.pid),
+                          "--json", "--interval", "0.5", "--count", "40"],
+                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                         text=True)
+    snapshot = {"health": {"tiers": {}, "agents": []}}
+    for line in p.stdout:
+        snapshot = json.loads(line)
+        if enough(snapshot):
+            break
+    p.terminate()
+    p.wait(20)
+    p.stdout.close()
+    return snapshot
+
+
+def states(snapshot):
+    return {t: v["state"] for t, v in snapshot["health"]["tiers"].items()}
+
+
+def no_bpf(snapshot):
+    """Requests are not counted, and why is said."""
+    tier = snapshot["health"]["tiers"]["T1"]
+    return tier["state"] == "missing" and "CAP_BPF" in tier["what"]
+
+
+def no_agent(snapshot):
+    return states(snapshot)["T2"] == "missing" and any(
+        a["state"] == "refused" for a in snapshot["health"]["agents"])
 
 
 def allowed_calls(filters):
@@ -229,17 +251,18 @@ def capabilities(unit):
         check("systemd is told that it is up, and that it is alive",
               [m.split("\n")[0] for m in messages] ==
               ["READY=1", "WATCHDOG=1"], messages)
-        got = tiers(server, str(context["runAsUser"]), caps)
+        got = states(watch(server, str(context["runAsUser"]), caps,
+                           lambda s: works(states(s))))
         check("so has the DaemonSet's", works(got), got)
-        needs = {"BPF": "T1", "PERFMON": "T1", "SYS_PTRACE": "T2",
-                 "DAC_READ_SEARCH": "T2"}
+        needs = {"BPF": no_bpf, "PERFMON": no_bpf, "SYS_PTRACE": no_agent,
+                 "DAC_READ_SEARCH": no_agent}
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            less = list(pool.map(lambda cap: tiers(
-                server, UNIT_UID, [c for c in caps if c != cap], count=2),
+            less = list(pool.map(lambda cap: watch(
+                server, UNIT_UID, [c for c in caps if c != cap], needs[cap]),
                 needs))
-        for (cap, tier), got in zip(needs.items(), less):
-            check(f"without CAP_{cap} there is no {tier}",
-                  got.get("T0") == "ok" and got.get(tier) == "missing", got)
+        for (cap, missing), got in zip(needs.items(), less):
+            check(f"without CAP_{cap} a tier is missing, for that reason",
+                  missing(got), got["health"])
     finally:
         server.kill()
         server.wait()
