@@ -106,10 +106,10 @@ void broker_free(struct broker *b)
 
 int broker_once(uint64_t mask, void (*fn)(void *arg), void *arg)
 {
-	struct broker *b;
+	struct broker *b = NULL;
 	int err = broker_new(&b, mask);
 
-	if (err)
+	if (!b)
 		return err;
 	broker_call(b, fn, arg);
 	broker_free(b);

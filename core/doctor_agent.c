@@ -10,7 +10,6 @@
 #include "target/inject.h"
 #include "target/proc.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -303,7 +302,7 @@ void doctor_profiler(struct doctor *d)
 void doctor_kernels(struct doctor *d)
 {
 	const struct target *t = d->target;
-	struct rank_peek p;
+	struct rank_peek p = { .windows = 0 };
 	double known = NAN;
 
 	for (unsigned i = 0; i < t->n_ranks && !isfinite(known); i++)

@@ -212,7 +212,7 @@ int privileges_become(const char *user, char *why, size_t why_bytes)
 {
 	const uint64_t keep = PRIVILEGES_ALL | PRIVILEGE(CAP_NET_BIND_SERVICE);
 	const struct passwd *p;
-	struct privilege_sets s;
+	struct privilege_sets s = { 0 };
 	int err;
 
 	if (geteuid()) {

@@ -170,7 +170,7 @@ static bool path_may_stay(const char *p, size_t n)
 
 static bool match_path(const char *p, char before, struct match *m)
 {
-	size_t n = strcspn(p, " \t\n\"',;()<>|&"), base = n;
+	size_t n = strcspn(p, " \t\n\"',;()<>|&"), base;
 
 	if (*p != '/' || p[1] == '/' || is_word_char(before) || before == '/')
 		return false;
