@@ -209,6 +209,15 @@ def queries(ports):
               groups and not bad, bad)
 
 
+def kinds(ports):
+    """The two Prometheus really differ."""
+    has = {name: (has_data(port, "moetop_step_duration_seconds_bucket"),
+                  has_data(port, "moetop_step_duration_seconds"))
+           for name, port in ports.items()}
+    check("one has classic buckets, the other one native histograms",
+          has == {"classic": (True, False), "native": (False, True)}, has)
+
+
 def texts(port):
     """What people are called with has no hole."""
     alerts = [a for a in api(port, "alerts").get("alerts", [])
@@ -250,6 +259,7 @@ def main():
     check("MoetopInValley fires", wait(lambda: firing(port, "MoetopInValley"),
                                        25))
     queries(ports)
+    kinds(ports)
     texts(port)
     print(f"# {time.monotonic() - moment:.0f} s until all had data")
     eb.send_signal(signal.SIGKILL)
