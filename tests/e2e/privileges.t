@@ -175,6 +175,12 @@ def user():
 def capabilities():
     subprocess.run(["setcap", SETCAP, OURS], check=True)
     rootless = {"prefix": NOBODY, "moetop": OURS, "HOME": "/"}
+    setuid = shutil.copy(MOETOP, os.path.join(HOME, "setuid"))
+    os.chmod(setuid, 0o4755)
+    run = subprocess.run([*NOBODY, setuid, "plan"], text=True, cwd="/",
+                         capture_output=True, check=False)
+    check("a setuid copy is refused", run.returncode == 2 and
+          run.stderr.startswith("moetop: setuid: "), run)
     with Sim() as sim:
         run, c, tiers = doctor("-p", str(sim.pid), root="/nonexistent",
                                MOETOP_TRACKER="diag", **rootless)
