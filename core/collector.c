@@ -159,6 +159,7 @@ int collector_tick(struct collector *c, uint64_t now_ns)
 		c->looked_ns = now_ns;
 		if (target_refresh(c->target) == -ESRCH)
 			return 0;
+		target_learn(c->target, c->context->model, "the server");
 	}
 	for (unsigned i = 0; i < c->n; i++) {
 		struct slot *s = &c->slots[i];

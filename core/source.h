@@ -45,6 +45,7 @@ struct source_context {
 	pid_t gpu_pids[TARGET_RANKS_MAX];
 	uint32_t window_wish; /* grows when somebody wants a kernel window */
 	struct engine_claims claims; /* what the engine says of itself */
+	char model[256]; /* path or name that it gives; "" not yet */
 	/* Where kernel spans and counter samples meet; NULL: no such counter.
 	 * spans: its samples come, so the agents shall send spans. */
 	struct layer_bytes *layer_bytes;

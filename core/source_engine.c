@@ -218,6 +218,8 @@ static int engine_poll(struct source *s, uint64_t now_ns)
 	s->facts = b->facts;
 	pthread_mutex_unlock(&b->lock);
 	s->now_ns = now_ns;
+	memcpy(s->context->model, s->facts.info.model_path,
+	       sizeof(s->context->model));
 	return 0;
 }
 

@@ -4,7 +4,6 @@
 #include "target/container.h"
 #include "target/ray.h"
 #include "target/server_files.h"
-#include "target/server_log.h"
 #include "target/simulated.h"
 #include "target/version.h"
 
@@ -93,22 +92,6 @@ static void read_options(struct description *d, const struct server_files *f)
 	}
 	cmdline_yaml(c, text, bytes);
 	free(text);
-}
-
-static void read_dear(struct description *d, const struct server_files *f,
-		      const char *args, size_t bytes, const pid_t *pids,
-		      unsigned n)
-{
-	struct cmdline *c = &d->cmdline;
-	struct log_facts facts;
-
-	if (c->simulated)
-		return;
-	if (f && !c->version[0])
-		version_find(f, c->engine, args, bytes, pids, n, c->version,
-			     sizeof(c->version));
-	if (server_log_read(d->server, &facts) == 0)
-		server_log_add(&facts, c);
 }
 
 /* The sizes of groups that the titles of its workers tell. */
@@ -266,9 +249,10 @@ void describe(const struct processes *p, int root, const pid_t *pids,
 		read_options(&d, have_files ? &files : NULL);
 	}
 	count_titles(p, root, &d);
-	if (bytes > 0 && all)
-		read_dear(&d, have_files ? &files : NULL, args, (size_t)bytes,
-			  pids, n);
+	if (bytes > 0 && all && have_files && !d.cmdline.version[0])
+		version_find(&files, d.cmdline.engine, args, (size_t)bytes,
+			     pids, n, d.cmdline.version,
+			     sizeof(d.cmdline.version));
 	container_read(d.server, have_files ? files.env : NULL,
 		       have_files ? files.env_bytes : 0, &box);
 	container_describe(&box, d.container, sizeof(d.container));

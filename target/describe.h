@@ -1,8 +1,8 @@
 /*
  * describe.h - one server of the table of processes, told in full
  *
- * Its command line, environment, files of options, log, release and container;
- * the ports and GPUs of its processes.
+ * Its command line, environment, file of options, release and container; the
+ * ports and GPUs of its processes.
  */
 #ifndef MOETOP_TARGET_DESCRIBE_H
 #define MOETOP_TARGET_DESCRIBE_H
@@ -27,7 +27,7 @@ struct description {
 	bool port_seen; /* it listens there */
 };
 
-/* With the dear parts: log and release. */
+/* With the dear part, its release. */
 #define DESCRIBE_ALL true
 #define DESCRIBE_QUICKLY false
 

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Beyond it, logs and installations (which may lie on a slow disk) are no
- * longer looked at. */
+/* Beyond it, installations (which may lie on a slow disk) are no longer looked
+ * at. */
 #define QUICK_AFTER_NS 100000000ull
 
 static uint64_t now_ns(void)

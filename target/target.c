@@ -31,11 +31,13 @@ static void copy(char *out, size_t room, const char *s)
 
 /* ---- engine and model --------------------------------------------------- */
 
-static void read_model(struct target *t, pid_t server, const struct cmdline *c)
+/* said_by: the page of the server that named the model, "" none. */
+static void read_model(struct target *t, const struct cmdline *c,
+		       const char *said_by)
 {
 	struct config_file f;
 	struct arch arch;
-	int err = config_file_find(server, c, &f);
+	int err = config_file_find(t->server, c, &f);
 
 	t->arch_error[0] = '\0';
 	if (err == -ENOENT && c->model[0])
@@ -48,6 +50,9 @@ static void read_model(struct target *t, pid_t server, const struct cmdline *c)
 		return;
 	copy(t->config_path, sizeof(t->config_path), f.path);
 	copy(t->config_origin, sizeof(t->config_origin), f.origin);
+	if (*said_by)
+		snprintf(t->config_origin, sizeof(t->config_origin),
+			 "%.80s, named by %.30s", f.origin, said_by);
 	if (!model_config_parse(f.json, f.json_bytes, f.quant, f.quant_bytes,
 				&arch, t->arch_error, sizeof(t->arch_error))) {
 		t->arch = arch;
@@ -63,12 +68,14 @@ static void read_server(struct target *t, const struct description *d)
 	copy(t->engine, sizeof(t->engine), c->engine);
 	copy(t->engine_version, sizeof(t->engine_version), c->version);
 	copy(t->gpu_hint, sizeof(t->gpu_hint), c->gpu);
-	cmdline_model_name(c, t->model, sizeof(t->model));
+	if (c->model[0] || !t->model[0])
+		cmdline_model_name(c, t->model, sizeof(t->model));
 	t->tp = c->tp;
 	t->dp = c->dp;
 	t->ep = c->ep;
 	t->pp = c->pp;
 	t->launch = c->launch;
+	t->server = d->server;
 	t->left_over = d->group == GROUP_LEFT_OVER;
 	copy(t->container, sizeof(t->container), d->container);
 	copy(t->note, sizeof(t->note), d->note);
@@ -159,7 +166,7 @@ static int look_dear(struct target *t, bool find_model)
 			 &d);
 		read_server(t, &d);
 		if (find_model && d.group != GROUP_LEFT_OVER)
-			read_model(t, d.server, &d.cmdline);
+			read_model(t, &d.cmdline, "");
 		if (t->have_arch && d.cmdline.kv_element_bytes > 0)
 			t->arch.kv_element_bytes = d.cmdline.kv_element_bytes;
 	}
@@ -245,6 +252,22 @@ int target_open(struct target *t, pid_t pid, const char *model_path, char *why,
 		*t = *next;
 	free(next);
 	return err;
+}
+
+int target_learn(struct target *t, const char *model, const char *page)
+{
+	struct cmdline c = { 0 };
+
+	if (!model[0] || t->have_arch || t->config_path[0] || !t->server ||
+	    strlen(model) >= sizeof(c.model) ||
+	    strcmp(model, t->learnt_model) == 0)
+		return 0;
+	copy(t->learnt_model, sizeof(t->learnt_model), model);
+	strcpy(c.model, model);
+	if (!t->model[0])
+		cmdline_model_name(&c, t->model, sizeof(t->model));
+	read_model(t, &c, page);
+	return 1;
 }
 
 /* Time for a look at everything?  `grown`: processes have come or gone. */

@@ -47,6 +47,8 @@ struct target {
 	unsigned n_ranks;
 	/* processes with CUDA, by number; if any owns a GPU, only owners */
 	struct target_rank ranks[TARGET_RANKS_MAX];
+	pid_t server; /* its files, environment and options; 0 none found */
+	char learnt_model[256];  /* of target_learn, "" nothing yet */
 	char engine[16];         /* "vllm", "sglang", "trtllm", "" */
 	char engine_version[24]; /* "simulated" for moetop-sim; "" unknown */
 	char model[96];          /* name for people, "" unknown */
@@ -79,6 +81,13 @@ struct target {
  */
 int target_open(struct target *t, pid_t pid, const char *model_path, char *why,
 		size_t why_bytes);
+
+/*
+ * The server itself has named its model, a path or a name in a hub, in a page
+ * like "/v1/models": look for its config.json there, if none is known yet.
+ * 1 if that was new, 0 if not.
+ */
+int target_learn(struct target *t, const char *model, const char *page);
 
 /*
  * Look again (once a second): children born and gone, ports, rings.  Returns

@@ -1,10 +1,9 @@
 /*
  * fuzz_cmdline.c - any bytes as arguments, as a title, as a YAML file of
- * options, as a line of /proc/PID/stat, of sockets or of a log
+ * options, as a line of /proc/PID/stat or of sockets
  */
 #include "target/cmdline.h"
 #include "target/config_override.h"
-#include "target/log_line.h"
 #include "target/proc.h"
 #include "target/processes.h"
 #include "target/sockets.h"
@@ -18,12 +17,9 @@ static void fuzz_lines(const uint8_t *data, size_t bytes)
 {
 	struct proc_stat s;
 	struct listener l;
-	struct log_facts f;
 	char line[512];
 
 	proc_stat_parse((const char *)data, bytes, &s);
-	log_facts_init(&f);
-	log_line_read((const char *)data, bytes, &f);
 	if (bytes >= sizeof(line))
 		bytes = sizeof(line) - 1;
 	memcpy(line, data, bytes);

@@ -1,16 +1,14 @@
 /*
- * Lists of processes and lines of logs as people have posted them: the files of
- * tests/data/cases, or of MOETOP_CASES.  Which words are titles and which lines
- * start a server, and nothing else is; what is read in a file without an answer
- * here is printed.
+ * Lists of processes as people have posted them: the files of
+ * tests/data/cases/procs, or of MOETOP_CASES/procs.  Which words are titles and
+ * which lines start a server, and nothing else is; what is read in a file
+ * without an answer here is printed.
  */
 #include "target/cmdline.h"
-#include "target/log_line.h"
 #include "target/proc.h"
 #include "target/title.h"
 
 #include <dirent.h>
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -46,18 +44,6 @@ static const struct answer procs[] = {
 	{ "p24_", "server sglang;rank sglang tp0 gpu0;rank sglang tp1 gpu1;"
 		  "helper sglang;" },
 	{ "p26_", "server vllm;core vllm;" },
-};
-
-static const struct answer logs[] = {
-	{ "l02", "sizes [1, 2, 4, ... and more;" },
-	{ "l04", "engine sglang;running 11;waiting 0;" },
-	{ "l06", "experts 256;device NVIDIA_GeForce_RTX_3090;" },
-	{ "l08", "engine vllm;version 0.25.1;model /data/data/GLM-5.2-FP8;" },
-	{ "l10", "moe marlin WNA16;" },
-	{ "l12", "" },
-	{ "l14", "balancedness 0.517 untrusted;" },
-	{ "l16", "engine sglang;balancedness 0.512;" },
-	{ "l18", "engine sglang;architecture DeepseekV2ForCausalLM;graphs;" },
 };
 
 /* ---- files -------------------------------------------------------------- */
@@ -223,57 +209,11 @@ static void a_line_of_stat(void **state)
 	assert_string_equal(s.comm, "a) R 9 (b:: c)");
 }
 
-/* ---- logs --------------------------------------------------------------- */
-
-static void read_log(char *line, struct text *out)
-{
-	struct log_facts f;
-
-	log_facts_init(&f);
-	line[strcspn(line, "\n")] = '\0';
-	log_line_read(line, strlen(line), &f);
-	if (f.engine[0] && !strstr(out->out, "engine"))
-		say(out, "engine %s;", f.engine);
-	if (f.version[0])
-		say(out, "version %s;", f.version);
-	if (f.model[0])
-		say(out, "model %s;", f.model);
-	if (f.architecture[0])
-		say(out, "architecture %s;", f.architecture);
-	if (f.moe_backend[0])
-		say(out, "moe %s;", f.moe_backend);
-	if (f.attention_backend[0])
-		say(out, "attention %s;", f.attention_backend);
-	if (f.experts)
-		say(out, "experts %u;", f.experts);
-	if (f.device[0])
-		say(out, "device %s;", f.device);
-	if (f.sizes[0])
-		say(out, "sizes %s%s;", f.sizes,
-		    f.sizes_cut ? " and more" : "");
-	else if (f.graphs)
-		say(out, "graphs;");
-	if (!isnan(f.running))
-		say(out, "running %g;waiting %g;", f.running, f.waiting);
-	if (!isnan(f.kv_tokens))
-		say(out, "kv %g;", f.kv_tokens);
-	if (!isnan(f.balancedness))
-		say(out, "balancedness %g%s;", f.balancedness,
-		    f.balancedness_trusted ? "" : " untrusted");
-}
-
-static void lines_of_logs(void **state)
-{
-	(void)state;
-	check_files("logs", logs, sizeof(logs) / sizeof(logs[0]), read_log);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lists_of_processes),
 		cmocka_unit_test(a_line_of_stat),
-		cmocka_unit_test(lines_of_logs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -152,6 +152,51 @@ static void servers_of_tables(void **state)
 	assert_int_equal(cases, 31);
 }
 
+static ssize_t load(const char *pid, const char *name, char *out, size_t room)
+{
+	char path[512];
+	ssize_t n;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "tests/data/procs/vllm_0.32.0_cpu/%s/%s",
+		 pid, name);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	n = (ssize_t)fread(out, 1, room, f);
+	fclose(f);
+	return n;
+}
+
+/* /proc as it was on a machine that served a model of two layers. */
+static void a_real_vllm(void **state)
+{
+	static const char *const pids[] = { "359", "32354", "313", "314" };
+	char stat[1024], args[4096];
+	pid_t members[8];
+	int root;
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		ssize_t n = load(pids[i], "stat", stat, sizeof(stat));
+		struct proc_stat s;
+
+		assert_int_equal(proc_stat_parse(stat, (size_t)n, &s), 0);
+		n = load(pids[i], "cmdline", args, sizeof(args));
+		assert_int_equal(processes_add(&now.table, &s, args, (size_t)n),
+				 0);
+	}
+	processes_group(&now.table, NULL);
+	root = processes_find(&now.table, 32354);
+	for (unsigned i = 0; i < now.table.n; i++)
+		assert_int_equal(now.table.all[i].root, root);
+	assert_int_equal(now.table.all[root].group, GROUP_SERVER);
+	assert_int_equal(now.table.all[root].port, 8177);
+	assert_int_equal(processes_members(&now.table, root, members, 8), 4);
+	assert_int_equal(members[3], 359); /* below the engine core */
+	processes_free(&now.table);
+	memset(&now, 0, sizeof(now));
+}
+
 static void put(pid_t pid, pid_t ppid, const char *args, size_t bytes)
 {
 	struct proc_stat s = { .pid = pid, .ppid = ppid, .state = 'S' };
@@ -216,6 +261,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(servers_of_tables),
+		cmocka_unit_test(a_real_vllm),
 		cmocka_unit_test(the_server_around_above_or_below),
 		cmocka_unit_test(the_dead_are_left_out),
 		cmocka_unit_test(this_machine),

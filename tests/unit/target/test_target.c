@@ -256,6 +256,31 @@ static void refresh_sees_ring_port_and_end(void **state)
 	assert_string_equal(t.engine, "sglang");
 }
 
+static void a_model_that_the_server_names(void **state)
+{
+	char *argv[] = { "vllm", "serve", "--port=0", NULL };
+	struct server s;
+	struct target t;
+	char why[256];
+
+	(void)state;
+	serve(&s, argv);
+	assert_int_equal(target_open(&t, s.pid, NULL, why, sizeof(why)), 0);
+	assert_false(t.have_arch);
+	assert_string_equal(t.model, "");
+	assert_int_equal(target_learn(&t, "", "/v1/models"), 0);
+	assert_int_equal(target_learn(&t, dir, "/v1/models"), 1);
+	assert_true(t.have_arch);
+	assert_string_equal(t.model, dir + strlen("/tmp/"));
+	assert_string_equal(t.config_origin,
+			    "model path of the server, named by /v1/models");
+	assert_int_equal(target_learn(&t, "other", "/v1/models"), 0);
+	t.looks = 29; /* the next look is at everything */
+	target_refresh(&t);
+	assert_string_equal(t.model, dir + strlen("/tmp/"));
+	stop(&s);
+}
+
 static bool is_titled(pid_t pid)
 {
 	char title[64] = "";
@@ -461,6 +486,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_server_and_its_worker),
 		cmocka_unit_test(refresh_sees_ring_port_and_end),
 		cmocka_unit_test(a_worker_means_its_server),
+		cmocka_unit_test(a_model_that_the_server_names),
 		cmocka_unit_test(a_worker_without_its_server_is_left_over),
 		cmocka_unit_test(a_reused_pid_is_another_process),
 		cmocka_unit_test(any_server_is_a_target),
