@@ -20,7 +20,8 @@ SERVER = "{{server}} {{instance}}"
 def ratio(top, bottom, where, by=""):
     """A ratio of sums over the chosen servers."""
     by = f" by ({by})" if by else ""
-    return (f"sum{by} (server:moetop_{top}{{{where}}})\n"
+    factor = " / 3600 * 1e6" if top.endswith("usd_per_hour") else ""
+    return (f"sum{by} (server:moetop_{top}{{{where}}}){factor}\n"
             f"/ (sum{by} (server:moetop_{bottom}{{{where}}}) > 0)")
 
 
@@ -35,8 +36,7 @@ def sum_of(metric, where, by=""):
 
 
 def cost(where, by=""):
-    return (f"{sum_of('cost_usd_per_hour', where, by)} / 3600 * 1e6\n"
-            f"/ ({sum_of('tokens_per_second', where, by)} > 0)")
+    return ratio("priced:usd_per_hour", "priced_tokens:rate", where, by)
 
 
 def distribution(metric, where=ONE):
@@ -59,11 +59,11 @@ def tile(title, unit, about, expr, **more):
 
 
 PHI = ("expert_reads:rate", "expert_rows:rate")
-S1 = ("single_row_reads:rate", "expert_reads:rate")
+S1 = ("single_row_reads:rate", "single_known_reads:rate")
 ETA = ("gain_time:rate", "gain_known_time:rate")
 MBU = ("dram_bytes:rate", "dram_peak_bytes:rate")
 SMBU = ("useful_bytes:rate", "step_peak_bytes:rate")
-SHARE = ("unshared_time:rate", "step_time:rate")
+SHARE = ("unshared_time:rate", "share_known_time:rate")
 
 
 # ---- fleet ------------------------------------------------------------------
@@ -482,8 +482,10 @@ def cost_rows():
               " pay for expert reads which serve a single row.",
               Query(f"sum by ({by}) ({unshared})", name), stack=True, min=0),
         Panel("Tokens for a dollar", "short", "Generated tokens per dollar.",
-              Query(f"{sum_of('tokens_per_second', ONE, by)} * 3600\n"
-                    f"/ ({sum_of('cost_usd_per_hour', ONE, by)} > 0)", name),
+              Query(f"sum by ({by}) (server:moetop_priced_tokens:rate{{{ONE}}})"
+                    " * 3600\n/ (sum by "
+                    f"({by}) (server:moetop_priced:usd_per_hour{{{ONE}}}) > 0)",
+                    name),
               min=0))
 
 

@@ -2,7 +2,8 @@
 
 A fleet's ratio is the ratio of its sums: every server contributes a numerator
 and a denominator per second (`server:*`), which add up over any group of
-servers.  A mean of ratios would weigh an idle server like a busy one.
+servers.  A mean of ratios would weigh an idle server like a busy one.  A server
+of which one of the two is unknown is in neither sum.
 
 Names are level:metric:operation.  The levels are one server of one machine,
 an expert-parallel group over several machines (label ep_group), all replicas of
@@ -44,21 +45,28 @@ def plain(metric):
 SERVER = [
     ("cells:rate", "Cells (decode step, MoE layer).",
      "{steps_per_second} * moetop_target_moe_layers"),
-    ("expert_rows:rate", "Rows: sum R.",
-     "server:moetop_cells:rate * {rows}"),
     ("expert_reads:rate", "Active experts: sum U.",
      "server:moetop_cells:rate * {active_experts}"),
+    ("expert_rows:rate", "Rows, where active experts are known: sum R.",
+     "server:moetop_cells:rate * {rows} and {active_experts}"),
+    ("experts:rate", "Experts that there were, where active ones are known:"
+     " sum E.",
+     "server:moetop_cells:rate * moetop_target_experts"
+     " and {active_experts}"),
     ("single_row_reads:rate", "Active experts with a single row: sum F1.",
      "server:moetop_cells:rate * {single_row_experts}"),
-    ("experts:rate", "Experts that there were: sum E.",
-     "server:moetop_cells:rate * moetop_target_experts"),
+    ("single_known_reads:rate", "Active experts where single rows are known:"
+     " sum U.", "server:moetop_expert_reads:rate and {single_row_experts}"),
     ("step_time:rate", "GPU seconds spent in decode steps.",
      "{steps_per_second} * {step_seconds} * moetop_target_gpus"),
-    ("gain_known_time:rate", "Those of them whose marginal gain is known.",
+    ("gain_known_time:rate", "GPU seconds of steps whose marginal gain is"
+     " known.",
      "server:moetop_step_time:rate and {marginal_gain_ratio}"),
     ("gain_time:rate", "GPU seconds of steps that one more request would get"
      " for free: eta T.",
      "server:moetop_step_time:rate * {marginal_gain_ratio}"),
+    ("share_known_time:rate", "GPU seconds of steps whose shares are known.",
+     "server:moetop_step_time:rate and {expert_share_ratio}"),
     ("unshared_time:rate", "GPU seconds that read experts for a single row:"
      " sigma_E T.",
      "server:moetop_step_time:rate * {expert_share_ratio}"),
@@ -73,6 +81,11 @@ SERVER = [
      " * {step_seconds} and {useful_mbu_ratio}"),
     ("useful_bytes:rate", "Bytes that decode steps needed.",
      "server:moetop_step_peak_bytes:rate * {useful_mbu_ratio}"),
+    ("priced_tokens:rate", "Decoded tokens of servers whose price is known.",
+     "{tokens_per_second} and {cost_usd_per_hour}"),
+    ("priced:usd_per_hour", "Price of all GPUs of servers whose tokens are"
+     " known, per hour; idle ones count.",
+     "{cost_usd_per_hour} and {tokens_per_second}"),
     ("unshared:usd_per_hour", "Money that pays for reads of experts for a"
      " single row, per hour.",
      "{cost_usd_per_hour} * {steps_per_second} * {step_seconds}"
@@ -104,21 +117,23 @@ GROUP = [
     ("fragmentation:ratio", "phi = sum U / sum R.",
      "server:moetop_expert_reads:rate", "server:moetop_expert_rows:rate"),
     ("single_row:ratio", "s1 = sum F1 / sum U.",
-     "server:moetop_single_row_reads:rate", "server:moetop_expert_reads:rate"),
+     "server:moetop_single_row_reads:rate",
+     "server:moetop_single_known_reads:rate"),
     ("coverage:ratio", "c = sum U / sum E.",
      "server:moetop_expert_reads:rate", "server:moetop_experts:rate"),
     ("marginal_gain:ratio", "eta: shares of GPU time in decode steps.",
      "server:moetop_gain_time:rate", "server:moetop_gain_known_time:rate"),
     ("expert_share:ratio", "sigma_E: share of the GPU time in decode steps"
      " that reads experts for a single row.",
-     "server:moetop_unshared_time:rate", "server:moetop_step_time:rate"),
+     "server:moetop_unshared_time:rate", "server:moetop_share_known_time:rate"),
     ("mbu:ratio", "DRAM bytes by counters over peak bandwidth.",
      "server:moetop_dram_bytes:rate", "server:moetop_dram_peak_bytes:rate"),
     ("useful_mbu:ratio", "Bytes that decode steps needed over what DRAM could"
      " have moved during them.",
      "server:moetop_useful_bytes:rate", "server:moetop_step_peak_bytes:rate"),
-    ("cost:usd_per_million_tokens", "Price of all GPUs over all tokens.",
-     None, None),
+    ("cost:usd_per_million_tokens", "Price of all GPUs over all tokens, of"
+     " servers of which both are known.", "server:moetop_priced:usd_per_hour",
+     "server:moetop_priced_tokens:rate"),
 ]
 
 
@@ -149,11 +164,9 @@ def group_rules(level, what, by, selector):
     prefix = f"{level}:moetop_"
     selector = selector.format()
     for name, text, top, bottom in GROUP:
-        if name == "cost:usd_per_million_tokens":
-            expr = (f"{prefix}cost:usd_per_hour / 3600 * 1e6"
-                    f" / ({prefix}tokens:rate > 0)")
-        elif bottom:
-            expr = (f"{total(by, top + selector)}\n"
+        if bottom:
+            factor = " / 3600 * 1e6" if top.endswith("per_hour") else ""
+            expr = (f"{total(by, top + selector)}{factor}\n"
                     f"/ ({total(by, bottom + selector)} > 0)")
         else:
             expr = total(by, top + selector)
