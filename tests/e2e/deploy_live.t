@@ -95,22 +95,27 @@ def exporter(target, port):
                           MOETOP_PERIOD_MS="1500"))
 
 
-def prometheus(name, exporters, *options):
+def scraping(exporters):
+    """The configuration of a hurried Prometheus; JSON is YAML."""
+    targets = [f"127.0.0.1:{p}" for p in exporters]
+    return json.dumps({
+        "global": {"scrape_interval": "1s", "scrape_timeout": "1s",
+                   "evaluation_interval": "1s"},
+        "rule_files": [f"{T}/deploy/mixin/rules/*.yml"],
+        "scrape_configs": [{
+            "job_name": "moetop", "honor_labels": True,
+            "static_configs": [{"targets": targets,
+                                "labels": {"ep_group": "g"}}]}]})
+
+
+def prometheus(name, configuration, *options):
     """Its port."""
     port = free_ports(1)[0]
     here = os.path.join(T, name)
     os.makedirs(here)
-    targets = [f"127.0.0.1:{p}" for p in exporters]
     with open(os.path.join(here, "prometheus.yml"), "w",
               encoding="utf-8") as f:
-        json.dump({  # JSON is YAML
-            "global": {"scrape_interval": "1s", "scrape_timeout": "1s",
-                       "evaluation_interval": "1s"},
-            "rule_files": [f"{T}/deploy/mixin/rules/*.yml"],
-            "scrape_configs": [{
-                "job_name": "moetop", "honor_labels": True,
-                "static_configs": [{"targets": targets,
-                                    "labels": {"ep_group": "g"}}]}]}, f)
+        f.write(configuration)
     log = open(os.path.join(here, "log"), "w", encoding="utf-8")
     start("prometheus", f"--config.file={here}/prometheus.yml",
           f"--storage.tsdb.path={here}/data",
@@ -218,6 +223,28 @@ def kinds(ports):
           has == {"classic": (True, False), "native": (False, True)}, has)
 
 
+def federation(port):
+    """deploy/prometheus/federation.yml over this one: sums arrive, and the
+    group's ratio is what it was."""
+    with open(os.path.join(ROOT, "deploy", "prometheus", "federation.yml"),
+              encoding="utf-8") as f:
+        text = re.sub(r"(?s)- targets:\n.*", f'- targets: ["127.0.0.1:{port}"]\n',
+                      f.read())
+    text = text.replace("../mixin/rules", f"{T}/deploy/mixin/rules")
+    above = prometheus("above", text.replace("30s", "1s"))
+    for name in ("ep_group:moetop_fragmentation:ratio",
+                 "fleet:moetop_cost:usd_per_million_tokens",
+                 "fleet:moetop_servers:count"):
+        def same():
+            a, b = (api(p, "query", query=name)["result"]
+                    for p in (port, above))
+            return a and b and math.isclose(numbers(a[0])[0],
+                                            numbers(b[0])[0], rel_tol=0.1)
+        check(f"{name} of a federation is that of its source",
+              wait(same, 20), (api(port, "query", query=name),
+                               api(above, "query", query=name)))
+
+
 def texts(port):
     """What people are called with has no hole."""
     alerts = [a for a in api(port, "alerts").get("alerts", [])
@@ -250,8 +277,8 @@ def main():
     exporters = free_ports(2)
     exporter(a, exporters[0])
     eb = exporter(b, exporters[1])
-    ports = {"classic": prometheus("classic", exporters),
-             "native": prometheus("native", exporters,
+    ports = {"classic": prometheus("classic", scraping(exporters)),
+             "native": prometheus("native", scraping(exporters),
                                   "--enable-feature=native-histograms")}
     port = ports["classic"]
     check("two Prometheus scrape both exporters", all(
@@ -260,6 +287,7 @@ def main():
                                        25))
     queries(ports)
     kinds(ports)
+    federation(port)
     texts(port)
     print(f"# {time.monotonic() - moment:.0f} s until all had data")
     eb.send_signal(signal.SIGKILL)
