@@ -102,19 +102,25 @@ static void draw_columns(struct grid *g, const struct plot *p,
 		}
 }
 
-static void clear(struct column *c, int n)
+#define COLUMNS_MAX (2 * GRID_COLUMNS_MAX)
+
+/* Columns of a plot, none of them with a dot. */
+static int clear(const struct grid *g, const struct plot *p,
+		 struct column c[COLUMNS_MAX])
 {
-	for (int i = 0; i < n; i++)
+	int n = p->r.w * per_cell(g);
+
+	for (int i = 0; i < COLUMNS_MAX; i++)
 		c[i] = (struct column){ 1, 0 };
+	return n < COLUMNS_MAX ? n : COLUMNS_MAX;
 }
 
 /* Dotted: every other column, so that it does not pass for a measurement. */
 void plot_predicted(struct grid *g, const struct plot *p, const struct curve *c)
 {
-	struct column columns[2 * GRID_COLUMNS_MAX];
-	int n = p->r.w * per_cell(g), rows = dot_rows(g, p);
+	struct column columns[COLUMNS_MAX];
+	int n = clear(g, p, columns), rows = dot_rows(g, p);
 
-	clear(columns, n);
 	for (int i = 0; i < n; i += g->ascii ? 1 : 2) {
 		double octaves = n > 1 ? p->end * i / (n - 1) : 0;
 		double gain = curve_gain(c, octaves);
@@ -130,10 +136,9 @@ void plot_predicted(struct grid *g, const struct plot *p, const struct curve *c)
 void plot_measured(struct grid *g, const struct plot *p,
 		   const struct history *h)
 {
-	struct column columns[2 * GRID_COLUMNS_MAX];
-	int n = p->r.w * per_cell(g), rows = dot_rows(g, p);
+	struct column columns[COLUMNS_MAX];
+	int n = clear(g, p, columns), rows = dot_rows(g, p);
 
-	clear(columns, n);
 	for (unsigned i = 0; i < h->n; i++) {
 		const double *v = h->points[i].v;
 		double octaves = log2(v[HISTORY_TOKENS_PER_STEP]);
