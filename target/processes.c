@@ -121,8 +121,10 @@ int processes_read(struct processes *p)
 	const struct dirent *e;
 	struct proc_stat s;
 	bool kernel = false;
-	int err = dir ? 0 : -errno;
+	int err = 0;
 
+	if (!dir)
+		return -errno;
 	while (!err && (e = readdir(dir))) {
 		ssize_t n = 0;
 
@@ -136,8 +138,7 @@ int processes_read(struct processes *p)
 			n = proc_read(s.pid, "cmdline", args, sizeof(args));
 		err = processes_add(p, &s, args, n > 0 ? (size_t)n : 0);
 	}
-	if (dir)
-		closedir(dir);
+	closedir(dir);
 	return err == -E2BIG ? 0 : err;
 }
 
