@@ -10,6 +10,7 @@
  * has just one GPU, that one.
  */
 #include "core/clock.h"
+#include "core/gpu_home.h"
 #include "core/source.h"
 #include "core/worker.h"
 #include "cupti/nvml.h"
@@ -25,13 +26,10 @@
 #define PERIOD_NS (500 * NS_PER_MS)
 #define STALE_NS (5 * NS_PER_S)
 #define RETRY_NS (10 * NS_PER_S)
-#define GPU_PIDS_MAX 256u
 
 struct gpu_state {
 	struct nvml_gpu gpu;
 	struct nvml_reading reading;
-	unsigned n_pids;
-	uint32_t pids[GPU_PIDS_MAX];
 };
 
 /* Shared by the source and its thread. */
@@ -39,6 +37,7 @@ struct board {
 	pthread_mutex_t lock;
 	unsigned n;
 	struct gpu_state gpus[NVML_GPUS_MAX];
+	struct gpu_processes processes[NVML_GPUS_MAX];
 	uint64_t read_ns; /* when the readings were taken, 0 never */
 	char why[96]; /* why there is no GPU, "" there is or not yet known */
 	bool counters;
@@ -47,6 +46,7 @@ struct board {
 	char path[PATH_MAX]; /* "": the system's */
 	uint64_t retry_ns;
 	struct gpu_state scratch;
+	struct gpu_processes scratch_processes;
 };
 
 struct source {
@@ -56,6 +56,7 @@ struct source {
 	struct board *board;
 	unsigned n; /* GPUs of the target */
 	struct gpu_state gpus[NVML_GPUS_MAX];
+	struct gpu_processes processes[NVML_GPUS_MAX];
 	uint64_t read_ns, now_ns;
 	char why[96];
 };
@@ -94,17 +95,19 @@ static void thread_open(struct board *b)
 static int read_gpu(struct board *b, unsigned i)
 {
 	struct gpu_state *g = &b->scratch;
-	int n = nvml_pids(b->nvml, i, g->pids, GPU_PIDS_MAX);
+	struct gpu_processes *p = &b->scratch_processes;
+	int n = nvml_processes(b->nvml, i, p->list, GPU_PROCESSES_MAX);
 	int err = nvml_read(b->nvml, i, &g->reading);
 
 	if (err)
 		return err;
 	g->gpu = *nvml_gpu(b->nvml, i);
-	g->n_pids = n > 0 ? (unsigned)n : 0;
+	p->n = n > 0 ? (unsigned)n : 0;
 	if (!b->counters)
 		g->reading.dram = g->reading.tensor = NAN;
 	pthread_mutex_lock(&b->lock);
 	b->gpus[i] = *g;
+	b->processes[i] = *p;
 	pthread_mutex_unlock(&b->lock);
 	return 0;
 }
@@ -184,22 +187,31 @@ static bool in_tree(const struct target *t, pid_t pid)
 	return false;
 }
 
-/* The target's processes on this GPU go to the context; false: there is none. */
-static bool take_pids(struct source *s, const struct gpu_state *g)
+/* The target's processes that work on GPU i go to the context; false: there is
+ * none. */
+static bool take_pids(struct source *s, const struct board *b, unsigned i)
 {
 	struct source_context *x = s->context;
+	const struct gpu_processes *g = &b->processes[i];
 	bool any = false;
 
-	for (unsigned i = 0; i < g->n_pids; i++) {
-		pid_t pid = (pid_t)g->pids[i];
+	for (unsigned p = 0; p < g->n; p++) {
+		pid_t pid = (pid_t)g->list[p].pid;
 
-		if (!in_tree(s->target, pid))
+		if (!in_tree(s->target, pid) ||
+		    !gpu_home_has(b->processes, b->n, i, g->list[p].pid))
 			continue;
 		any = true;
 		if (x->n_gpu_pids < TARGET_RANKS_MAX)
 			x->gpu_pids[x->n_gpu_pids++] = pid;
 	}
 	return any;
+}
+
+static void take_gpu(struct source *s, const struct board *b, unsigned i)
+{
+	s->processes[s->n] = b->processes[i];
+	s->gpus[s->n++] = b->gpus[i];
 }
 
 /* For who samples its counters: the first GPU, where the first rank is. */
@@ -223,10 +235,10 @@ static int nvml_source_poll(struct source *s, uint64_t now_ns)
 	pthread_mutex_lock(&b->lock);
 	s->n = s->context->n_gpu_pids = 0;
 	for (unsigned i = 0; i < b->n; i++)
-		if (take_pids(s, &b->gpus[i]))
-			s->gpus[s->n++] = b->gpus[i];
+		if (take_pids(s, b, i))
+			take_gpu(s, b, i);
 	if (!s->n && b->n == 1)
-		s->gpus[s->n++] = b->gpus[0];
+		take_gpu(s, b, 0);
 	tell_gpu(s);
 	s->read_ns = b->read_ns;
 	s->now_ns = now_ns;
@@ -305,18 +317,16 @@ static void describe_counters(const struct source *s, struct snapshot *out)
 /* NVML's index, for a process that sees but one GPU calls it 0. */
 static void describe_ranks(const struct source *s, struct snapshot_target *t)
 {
-	for (unsigned r = 0; r < t->n_ranks; r++)
-		for (unsigned i = 0; i < s->n; i++)
-			for (unsigned p = 0; p < s->gpus[i].n_pids; p++) {
-				if ((int32_t)s->gpus[i].pids[p] !=
-				    t->ranks[r].pid)
-					continue;
-				t->ranks[r].gpu_index =
-					(int32_t)s->gpus[i].gpu.index;
-				snprintf(t->ranks[r].gpu,
-					 sizeof(t->ranks[r].gpu), "%.47s",
-					 s->gpus[i].gpu.name);
-			}
+	for (unsigned r = 0; r < t->n_ranks; r++) {
+		struct snapshot_rank *to = &t->ranks[r];
+		int i = gpu_home_find(s->processes, s->n, (uint32_t)to->pid);
+
+		if (i < 0)
+			continue;
+		to->gpu_index = (int32_t)s->gpus[i].gpu.index;
+		snprintf(to->gpu, sizeof(to->gpu), "%.47s",
+			 s->gpus[i].gpu.name);
+	}
 }
 
 static void nvml_source_describe(struct source *s, struct snapshot *out)

@@ -50,6 +50,7 @@ struct gpm_get {
 };
 
 _Static_assert(sizeof(struct process_info) == 24, "abi");
+#define NOT_AVAILABLE UINT64_MAX /* its memory, where instances hide it */
 _Static_assert(sizeof(struct gpm_metric) == 40, "abi");
 _Static_assert(offsetof(struct gpm_get, metrics) == 24, "abi");
 
@@ -249,7 +250,8 @@ const struct nvml_gpu *nvml_gpu(const struct nvml *n, unsigned i)
 	return &n->devices[i].gpu;
 }
 
-int nvml_pids(struct nvml *n, unsigned i, uint32_t *pids, unsigned max)
+int nvml_processes(struct nvml *n, unsigned i, struct nvml_process *out,
+		   unsigned max)
 {
 	struct process_info info[256];
 	unsigned count = sizeof(info) / sizeof(info[0]);
@@ -260,8 +262,12 @@ int nvml_pids(struct nvml *n, unsigned i, uint32_t *pids, unsigned max)
 		return -EIO;
 	if (count > max)
 		count = max;
-	for (unsigned p = 0; p < count; p++)
-		pids[p] = info[p].pid;
+	for (unsigned p = 0; p < count; p++) {
+		uint64_t bytes = info[p].used_bytes;
+
+		out[p].pid = info[p].pid;
+		out[p].bytes = bytes == NOT_AVAILABLE ? 0 : bytes;
+	}
 	return (int)count;
 }
 

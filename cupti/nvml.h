@@ -52,9 +52,15 @@ unsigned nvml_cuda(const struct nvml *n);
 unsigned nvml_count(const struct nvml *n);
 const struct nvml_gpu *nvml_gpu(const struct nvml *n, unsigned i);
 
-/* Processes with a compute context on GPU i, in the host's pid namespace.  The
- * number written, at most max; -EIO. */
-int nvml_pids(struct nvml *n, unsigned i, uint32_t *pids, unsigned max);
+/* Processes with a compute context on GPU i, by their pids in the host's pid
+ * namespace, with their memory there, 0 not told.  The number written, at most
+ * max; -EIO. */
+struct nvml_process {
+	uint32_t pid;
+	uint64_t bytes;
+};
+int nvml_processes(struct nvml *n, unsigned i, struct nvml_process *out,
+		   unsigned max);
 
 /* 0, or -EIO when the GPU is lost.  The first reading has no counters yet. */
 int nvml_read(struct nvml *n, unsigned i, struct nvml_reading *out);
