@@ -12,6 +12,7 @@ for f in "$O"/fuzz/tests/fuzz/fuzz_*; do
 	mkdir "$T/$name"
 	case $name in # what to start from, where an empty input says too little
 	fuzz_model_config) seeds=tests/data/configs ;;
+	fuzz_web_config) seeds=tests/data/web ;;
 	*) seeds= ;;
 	esac
 	if ASAN_OPTIONS=detect_leaks=1 "$f" -max_total_time=3 -timeout=10 \
