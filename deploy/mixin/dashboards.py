@@ -383,8 +383,19 @@ def server(texts, settings):
 
 # ---- experts ----------------------------------------------------------------
 
-def heat(title, unit, about, expr, legend="{{layer}}", **more):
-    return Panel(title, unit, about, Query(expr, legend, form="heatmap"),
+def padded(label, expr):
+    """Numbers in a label as words of three digits: Prometheus sorts by them,
+    and a heat map draws its lines in that order."""
+    for digits, zeros in ((1, "00"), (2, "0")):
+        expr = (f'label_replace({expr}, "{label}", "{zeros}$1", "{label}",'
+                f' "({"." * digits})")')
+    return expr
+
+
+def heat(title, unit, about, expr, label="layer", **more):
+    """One line of colours per value of the label."""
+    return Panel(title, unit, about,
+                 Query(padded(label, expr), f"{{{{{label}}}}}"),
                  kind="heatmap", **dict({"w": 12, "h": 10}, **more))
 
 
@@ -412,7 +423,7 @@ def experts_each():
              " chosen layers got in the last minute's samples, one line per"
              " expert. Bright lines are hot experts; a line that is never"
              " bright costs memory and nothing else.",
-             f"sum by (expert) ({rows})", "{{expert}}", w=16, h=14),
+             f"sum by (expert) ({rows})", "expert", w=16, h=14),
         Panel("Hottest experts", "short", "The ten experts of the chosen"
               " layers with the most rows.",
               Query(f"topk(10, sum by (layer, expert) ({rows}))",
@@ -423,10 +434,11 @@ def experts_each():
 def experts_traffic():
     return Row(
         "How requests share experts",
-        heat("Rows per active expert", "cps", "How many rows an expert had"
-             " when it was read: mass at 1 is what the valley is made of.",
-             "\nor ".join(distribution("rows_per_expert")), "{{le}}", w=8,
-             h=8),
+        # this format alone takes cumulative buckets apart
+        Panel("Rows per active expert", "cps", "How many rows an expert had"
+              " when it was read: mass at 1 is what the valley is made of.",
+              Query("\nor ".join(distribution("rows_per_expert")), "{{le}}",
+                    form="heatmap"), kind="heatmap"),
         Panel("Overlap", "percentunit", "Rows whose expert another request"
               " also chose: measured, for uniform routing, and for independent"
               " requests with this popularity.",

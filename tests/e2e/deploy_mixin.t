@@ -130,7 +130,7 @@ def dashboards():
         board = load(path)
         names = {v["name"] for v in board["templating"]["list"]}
         text = json.dumps(board)
-        used = set(re.findall(r"\$\{?(\w+)\}?", text))
+        used = set(re.findall(r"\$\{?([a-z_]\w*)\}?", text))
         used = {u for u in used if not u.startswith("__")}
         check(f"{os.path.basename(path)}: variables are defined, and used",
               used == names and {"datasource", "namespace", "model"} <= names,
