@@ -6,6 +6,7 @@
 #   make test       everything that CI runs
 #   make bench      what moetop costs, as docs/OVERHEAD.md states it
 #   make published  what others have measured, against the model
+#   make soak-exporter  Prometheus and bad clients at /metrics, 20 minutes
 #   make soak       1000 times attached and detached, 200 times killed; root
 #   make test-vllm  the same questions to a real vLLM (CPU build from PyPI, a
 #                   tiny random model); root, 8 GB of disk, minutes
@@ -221,6 +222,8 @@ docs: $(O)/tests/unit/exporter/test_metrics_doc
 bench: all $(tools)
 	$(O)/tests/bench/bench_agent
 	$(O)/tests/bench/bench_model
+	$(O)/tests/bench/bench_exporter $(O)/scrape.txt
+	tests/bench/bench_prometheus_client.py $(O)/scrape.txt
 	$(O)/tests/bench/requests_cost 64 0 20
 	$(O)/tests/bench/requests_cost 400 20000 20
 	O=$(O) tests/bench/fleet_size.py
@@ -235,6 +238,11 @@ test-vllm: all
 	$(Q)tests/vllm/install.sh $(O)/vllm/venv
 	$(Q)O=$(O) VENV=$(abspath $(O))/vllm/venv $(if $(RECORD),RECORD=$(RECORD)) \
 	    prove --timer --exec '' tests/vllm/vllm.t
+
+# Ten minutes of Prometheus in three formats, ten among slow clients and nonsense.
+soak-exporter: all deps-test
+	$(Q)O=$(O) PATH=$(abspath $(O)/tools):$$PATH SCRAPE_SECONDS=600 tests/e2e/exporter_formats.t
+	$(Q)O=$(O) HOSTILE_SECONDS=600 tests/e2e/exporter_http.t
 
 # The table of CUPTI's releases against NVIDIA's headers, fetched once into
 # $(O)/abi (200 MB).  UPDATE=1 writes it.

@@ -17,7 +17,7 @@ import tap
 from scrape import TEXT, get, samples, wait
 from tap import check
 
-SECONDS = int(os.environ.get("HOSTILE_SECONDS", "8"))
+SECONDS = int(os.environ.get("HOSTILE_SECONDS", "6"))
 SCRAPERS, SLOW = 100, 1000
 SCRAPES = 100
 
