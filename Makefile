@@ -6,8 +6,8 @@
 #   make test       everything that CI runs
 #   make bench      what moetop costs, as docs/OVERHEAD.md states it
 #   make published  what others have measured, against the model
-#   make soak-exporter  Prometheus and bad clients at /metrics, 20 minutes
 #   make soak       1000 times attached and detached, 200 times killed; root
+#   make soak-exporter  Prometheus and bad clients at /metrics, 20 minutes
 #   make test-vllm  the same questions to a real vLLM (CPU build from PyPI, a
 #                   tiny random model); root, 8 GB of disk, minutes
 #   make abi-check  cupti/abi_releases.def against NVIDIA's headers (network)
@@ -290,7 +290,7 @@ uninstall:
 clean:
 	rm -rf build
 
-.PHONY: all unit san clang fuzz fuzz-programs test test-vllm bench soak deps deps-build deps-test \
+.PHONY: all unit san clang fuzz fuzz-programs test test-vllm bench soak soak-exporter deps deps-build deps-test \
 	abi-check docs demo install uninstall clean
 .DELETE_ON_ERROR:
 .SECONDARY:
