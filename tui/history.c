@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+/* The slots stand still until so many are over: a cell of a braille graph. */
+#define SLOTS_PER_STEP 2.0
 #define SPACING_S (HISTORY_SECONDS / HISTORY_POINTS)
 /* A value stands for this many intervals before the graph shows a gap. */
 #define HOLD_INTERVALS 2.0
@@ -114,12 +116,15 @@ void history_zoom(struct history *h)
 void history_series(const struct history *h, enum history_series which,
 		    unsigned n, double *out)
 {
-	double slot = history_span(h) / n;
+	double slot = history_span(h) / n, step = slot * SLOTS_PER_STEP;
 	double now = h->n ? back(h, 0)->time : 0;
+	/* end of the newest slot, which may be still to come */
+	double last = ceil(now / step - 1e-6) * step;
 	unsigned i = 0;
 
 	for (unsigned age = 0; age < n; age++) {
-		double end = now - age * slot, *v = &out[n - 1 - age];
+		double end = fmin(last - age * slot, now);
+		double *v = &out[n - 1 - age];
 		*v = NAN;
 		while (i < h->n && back(h, i)->time > end)
 			i++;

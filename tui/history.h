@@ -62,7 +62,9 @@ void history_zoom(struct history *h);
 /*
  * The series over the last history_span() in n equal slots, oldest first: the
  * newest value of each slot, the one before it where the snapshots are further
- * apart than the slots, NAN where nothing is known.
+ * apart than the slots, NAN where nothing is known.  Slots begin at multiples
+ * of their length, and move on by two at a time: what has been drawn stays as
+ * it is and only moves.
  */
 void history_series(const struct history *h, enum history_series which,
 		    unsigned n, double *out);

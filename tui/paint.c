@@ -13,10 +13,11 @@ static const struct look plain = { -1, -1, 0 };
 
 const struct paint_caps *paint_caps_ansi(enum color_depth d)
 {
-#define ANSI                                                     \
-	.at = "\033[%i%p1%d;%p2%dH", .clear = "\033[H\033[2J",   \
-	.normal = "\033[m", .bold = "\033[1m", .dim = "\033[2m", \
-	.reverse = "\033[7m", .underline = "\033[4m"
+#define ANSI                                                                   \
+	.at = "\033[%i%p1%d;%p2%dH", .clear = "\033[H\033[2J",                 \
+	.normal = "\033[m", .bold = "\033[1m", .dim = "\033[2m",               \
+	.reverse = "\033[7m", .underline = "\033[4m", .delete_cell = "\033[P", \
+	.insert_cell = "\033[@"
 	static const struct paint_caps mono = { ANSI };
 	static const struct paint_caps eight = { ANSI, .fg = "\033[3%p1%dm",
 						 .bg = "\033[4%p1%dm" };
@@ -191,14 +192,91 @@ static bool is_clear(const struct paint *p, const struct cell *c)
 	       !(l.attributes & (LOOK_REVERSE | LOOK_UNDERLINE));
 }
 
-static void paint_row(struct paint *p, const struct grid *shown,
+/* ---- rows that move on --------------------------------------------------- */
+
+/* Cells that a move by one must save, for its two jumps. */
+#define MOVE_GAIN_MIN 8
+
+static const struct cell *row_of(const struct grid *g, int y)
+{
+	return g ? grid_cell(g, 0, y) : NULL;
+}
+
+/* Between `from` and `to`, which differ, everything one to the left is closer
+ * to what is wanted. */
+static bool better_moved(const struct cell *was, const struct cell *want,
+			 int from, int to)
+{
+	int stay = 0, move = 1;
+
+	for (int x = from; x <= to; x++)
+		stay += !same_cell(&was[x], &want[x]);
+	for (int x = from; x < to; x++)
+		move += !same_cell(&was[x + 1], &want[x]);
+	return move + MOVE_GAIN_MIN < stay;
+}
+
+static bool differing(const struct cell *was, const struct cell *want, int w,
+		      int *from, int *to)
+{
+	*from = 0;
+	*to = w - 1;
+	while (*from < w && same_cell(&was[*from], &want[*from]))
+		++*from;
+	while (*to > *from && same_cell(&was[*to], &want[*to]))
+		--*to;
+	return *from < *to;
+}
+
+static bool keep_row(struct paint *p, int w)
+{
+	struct cell *row;
+
+	if (p->row_w >= w)
+		return true;
+	row = realloc(p->row, sizeof(*row) * (size_t)w);
+	if (!row)
+		return false;
+	p->row = row;
+	p->row_w = w;
+	return true;
+}
+
+/* Take a cell out at `from` and put one in at `to`: the ends of the row stay.
+ * Returns what the terminal shows then. */
+static const struct cell *move_row(struct paint *p, const struct cell *was,
+				   const struct grid *g, int y)
+{
+	int from, to;
+
+	if (!p->caps.delete_cell || !p->caps.insert_cell ||
+	    !differing(was, row_of(g, y), g->w, &from, &to) ||
+	    !better_moved(was, row_of(g, y), from, to) || !was[from].glyph ||
+	    (to + 1 < g->w && !was[to + 1].glyph) || !keep_row(p, g->w))
+		return was;
+	put_look(p, p->looks[STYLE_NORMAL]);
+	move_to(p, g, from, y);
+	put_cap(p, p->caps.delete_cell);
+	p->x = -1;
+	move_to(p, g, to, y);
+	put_cap(p, p->caps.insert_cell);
+	memcpy(p->row, was, sizeof(*was) * (size_t)g->w);
+	memmove(p->row + from, p->row + from + 1,
+		sizeof(*was) * (size_t)(to - from));
+	/* some terminals blank it in another colour */
+	p->row[to] = (struct cell){ .glyph = UINT32_MAX };
+	return p->row;
+}
+
+static void paint_row(struct paint *p, const struct cell *was,
 		      const struct grid *g, int y)
 {
+	if (was)
+		was = move_row(p, was, g, y);
 	for (int x = 0; x < g->w; x++) {
 		const struct cell *c = grid_cell(g, x, y);
 
-		if (!c->glyph || (shown ? same_cell(c, grid_cell(shown, x, y))
-					: is_clear(p, c)))
+		if (!c->glyph || (was ? same_cell(c, &was[x]) : is_clear(p, c)))
 			continue;
 		if (p->caps.scrolls && x == g->w - 1 && y == g->h - 1)
 			continue;
@@ -229,8 +307,11 @@ void paint_init(struct paint *p, const struct paint_caps *caps, unsigned theme,
 void paint_fini(struct paint *p)
 {
 	free(p->bytes);
+	free(p->row);
 	p->bytes = NULL;
+	p->row = NULL;
 	p->room = p->n = 0;
+	p->row_w = 0;
 }
 
 int paint_diff(struct paint *p, const struct grid *shown, const struct grid *g)
@@ -244,7 +325,7 @@ int paint_diff(struct paint *p, const struct grid *shown, const struct grid *g)
 		put_cap(p, p->caps.clear);
 	}
 	for (int y = 0; y < g->h; y++)
-		paint_row(p, shown, g, y);
+		paint_row(p, row_of(shown, y), g, y);
 	return p->failed ? -ENOMEM : 0;
 }
 

@@ -20,6 +20,8 @@ struct paint_caps {
 	const char *normal; /* sgr0; must be there when any of the next is */
 	const char *bold, *dim, *reverse, *underline;
 	const char *fg, *bg; /* setaf, setab */
+	/* dch1, ich1: for graphs, whose cells all move on by one */
+	const char *delete_cell, *insert_cell;
 	bool scrolls; /* when its last cell is written: that one is left out */
 };
 
@@ -32,9 +34,11 @@ struct paint {
 	struct look looks[STYLES], changed[STYLES];
 	char *bytes; /* of the last paint, n of them */
 	size_t n, room;
-	bool failed;     /* no memory for bytes */
-	int x, y;        /* of the cursor; -1: not known */
-	struct look now; /* how the terminal draws */
+	bool failed;      /* no memory for bytes */
+	int x, y;         /* of the cursor; -1: not known */
+	struct look now;  /* how the terminal draws */
+	struct cell *row; /* what it shows in a row that has moved, row_w */
+	int row_w;
 };
 
 /* Nothing is allocated before the first paint. */

@@ -145,6 +145,8 @@ static void prepare_paint(struct terminal *t)
 		.underline = capability("smul"),
 		.fg = capability("setaf"),
 		.bg = capability("setab"),
+		.delete_cell = capability("dch1"),
+		.insert_cell = capability("ich1"),
 		.scrolls = tigetflag("am") > 0 && tigetflag("xenl") <= 0,
 	};
 	enum color_depth depth = own_depth();

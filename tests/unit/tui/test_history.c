@@ -59,15 +59,41 @@ static void test_a_series_ends_with_the_newest_value(void **state)
 
 static void test_fast_snapshots_still_cover_five_minutes(void **state)
 {
-	double v[10];
+	double v[10], last;
 
 	(void)state;
 	for (int i = 0; i <= 4000; i++)
 		add(i * 0.1, 0.1, known(i * 0.1));
 	assert_true(history->n <= HISTORY_POINTS);
 	history_series(history, HISTORY_IN_FLIGHT, 10, v);
+	/* slots end at multiples of 30 s, the newest one at one of 60 s */
+	last = ceil((START + 400) / 60) * 60 - START;
 	for (int i = 0; i < 10; i++)
-		assert_true(fabs(v[i] - (400 - 30.0 * (9 - i))) <= 0.6);
+		assert_true(fabs(v[i] - fmin(400, last - 30.0 * (9 - i))) <=
+			    0.6);
+}
+
+/* Once it is older than the newest slots, a value stands where it stood, or
+ * two slots to the left. */
+static void test_what_was_drawn_only_moves(void **state)
+{
+	double before[100], v[100];
+	unsigned moves = 0;
+
+	(void)state;
+	for (int i = 0; i < 700; i++) {
+		memcpy(before, v, sizeof(v));
+		add(i * 1.1, 1.1, known(i));
+		history_series(history, HISTORY_IN_FLIGHT, 100, v);
+		if (i < 400)
+			continue;
+		bool moved = v[80] != before[80];
+		moves += moved;
+		for (int k = 0; k < 90; k++)
+			assert_true(v[k] == before[k + 2 * moved]);
+	}
+	/* 330 s of 6 s each */
+	assert_in_range(moves, 53, 57);
 }
 
 static void test_slow_snapshots_leave_no_holes(void **state)
@@ -154,6 +180,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_a_series_ends_with_the_newest_value),
 		T(test_fast_snapshots_still_cover_five_minutes),
+		T(test_what_was_drawn_only_moves),
 		T(test_slow_snapshots_leave_no_holes),
 		T(test_unknown_and_silence_are_gaps),
 		T(test_the_same_snapshot_again_changes_nothing),

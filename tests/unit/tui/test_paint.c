@@ -27,6 +27,7 @@ struct shown {
 static struct shown screen[H][W];
 static char look[64];
 static int at_x, at_y;
+static unsigned moved; /* cells taken out or put in */
 
 static void terminal_clear(void)
 {
@@ -66,7 +67,7 @@ static void normal_look(const char *raw, char out[64])
 static const char *terminal_control(const char *s)
 {
 	int y = 1, x = 1;
-	size_t n = strcspn(s, "HJm");
+	size_t n = strcspn(s, "HJmP@");
 	char normal[64];
 
 	if (s[n] == 'J') {
@@ -75,6 +76,19 @@ static const char *terminal_control(const char *s)
 		sscanf(s, "%d;%d", &y, &x);
 		at_x = x - 1;
 		at_y = y - 1;
+	} else if (s[n] == 'P' || s[n] == '@') {
+		struct shown *at = &screen[at_y][at_x];
+		size_t rest = sizeof(*at) * (size_t)(W - 1 - at_x);
+
+		assert_int_equal(n, 0);
+		if (s[n] == 'P')
+			memmove(at, at + 1, rest);
+		else
+			memmove(at + 1, at, rest);
+		moved++;
+		if (s[n] == 'P')
+			at += W - 1 - at_x;
+		*at = (struct shown){ .glyph = ' ' };
 	} else if (n == 0) {
 		look[0] = '\0';
 	} else {
@@ -259,6 +273,36 @@ static void test_what_is_the_same_costs_nothing(void **state)
 	paint_fini(&p);
 }
 
+/* A graph between two borders, which moves on by a cell. */
+static void test_a_graph_that_moves_is_moved(void **state)
+{
+	struct paint p;
+
+	(void)state;
+	for (unsigned d = 0; d < DEPTHS; d++) {
+		paint_init(&p, paint_caps_ansi((enum color_depth)d), 1,
+			   (enum color_depth)d);
+		look[0] = '\0';
+		moved = 0;
+		for (int i = 0; i < 30; i++) {
+			grid_clear(&now);
+			grid_text(&now, grid_rect(&now), 0, 1, STYLE_FRAME,
+				  "│");
+			for (int x = 1; x < W - 6; x++)
+				grid_put(&now, grid_rect(&now), x, 1,
+					 STYLE_SPARK,
+					 0x2800 + (uint32_t)(x + i) * 7 % 256);
+			grid_text(&now, grid_rect(&now), W - 6, 1, STYLE_STRONG,
+				  i & 1 ? "世界" : " 12 ");
+			paint_and_check(&p, i == 0);
+			if (i)
+				assert_in_range(p.n, 1, 130);
+		}
+		assert_int_equal(moved, 2 * 29);
+		paint_fini(&p);
+	}
+}
+
 static void test_the_last_cell_may_not_be_written(void **state)
 {
 	struct paint_caps caps = *paint_caps_ansi(DEPTH_MONO);
@@ -313,6 +357,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_the_terminal_shows_the_grid),
 		T(test_what_is_the_same_costs_nothing),
+		T(test_a_graph_that_moves_is_moved),
 		T(test_the_last_cell_may_not_be_written),
 		T(test_a_poor_terminal_gets_what_it_has),
 		T(test_a_file_gets_whole_lines),
