@@ -269,7 +269,7 @@ def main():
         + [x for item in HURRY for x in ("--set", item)],
         stdout=subprocess.DEVNULL, check=False).returncode == 0
     check("the generator writes rules for a hurried site", ok)
-    phase = 20
+    phase = 22
     a = server("--ep", "2", "--users", f"16:{phase},600", "--abort-ratio",
                "0.1")
     b = server("--users", "1")
