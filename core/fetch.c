@@ -1,4 +1,6 @@
 #include "core/fetch.h"
+#include "core/clock.h"
+#include "target/bound.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -17,8 +19,15 @@ struct fetch {
 	char *body;
 	size_t bytes, room;
 	bool too_big;
-	bool v6; /* where it answered last */
+	pid_t pid;
+	unsigned at; /* of the hosts; where it answered last */
+	char bound[BOUND_ADDRESS_MAX]; /* the last of them; "" not known */
+	uint64_t looked_ns;            /* for it */
 };
+
+/* Where a server may listen: both loopbacks, then what it is bound to. */
+#define HOSTS 3u
+#define LOOK_EVERY_NS (10 * NS_PER_S)
 
 /* Into the network namespace of pid, unless it is ours. */
 static int enter_network(pid_t pid)
@@ -97,6 +106,7 @@ int fetch_open(struct fetch **out, pid_t pid)
 		free(f);
 		return -ENOMEM;
 	}
+	f->pid = pid;
 	curl_easy_setopt(f->curl, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(f->curl, CURLOPT_PROXY, "");
 	curl_easy_setopt(f->curl, CURLOPT_TIMEOUT_MS, (long)FETCH_TIMEOUT_MS);
@@ -118,14 +128,33 @@ static int status_error(long status)
 	return status >= 300 && status < 400 ? -EAGAIN : -EPROTO;
 }
 
-static int get(struct fetch *f, uint16_t port, const char *path, bool v6)
+/* NULL: there is no such place. */
+static const char *host_of(struct fetch *f, unsigned at, uint16_t port)
 {
+	uint64_t now = clock_now_ns();
+
+	if (at == 0)
+		return "127.0.0.1";
+	if (at == 1)
+		return "[::1]";
+	if (!f->bound[0] &&
+	    (!f->looked_ns || now > f->looked_ns + LOOK_EVERY_NS)) {
+		f->looked_ns = now;
+		(void)bound_find(f->pid, port, f->bound);
+	}
+	return f->bound[0] ? f->bound : NULL;
+}
+
+static int get(struct fetch *f, uint16_t port, const char *path, unsigned at)
+{
+	const char *host = host_of(f, at, port);
 	CURLcode code;
-	char url[160];
+	char url[256];
 	long status = 0;
 
-	snprintf(url, sizeof(url), "http://%s:%u%s", v6 ? "[::1]" : "127.0.0.1",
-		 port, path);
+	if (!host)
+		return -ECONNREFUSED;
+	snprintf(url, sizeof(url), "http://%s:%u%s", host, port, path);
 	f->bytes = 0;
 	f->too_big = false;
 	curl_easy_setopt(f->curl, CURLOPT_URL, url);
@@ -150,12 +179,17 @@ static int get(struct fetch *f, uint16_t port, const char *path, bool v6)
 static int get_either(struct fetch *f, uint16_t port, const char *path,
 		      const char **body, size_t *bytes)
 {
-	int err = get(f, port, path, f->v6);
+	int err = get(f, port, path, f->at);
 
-	if (err == -ECONNREFUSED) {
-		f->v6 = !f->v6;
-		err = get(f, port, path, f->v6);
+	for (unsigned i = 1; i < HOSTS && err == -ECONNREFUSED; i++) {
+		unsigned at = (f->at + i) % HOSTS;
+
+		err = get(f, port, path, at);
+		if (err != -ECONNREFUSED)
+			f->at = at;
 	}
+	if (err == -ECONNREFUSED)
+		f->bound[0] = '\0'; /* another port may be bound elsewhere */
 	if (err)
 		return err;
 	*body = f->body ? f->body : "";

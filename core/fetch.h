@@ -1,7 +1,7 @@
 /*
  * fetch.h - HTTP GETs of what an engine tells, bounded in time and size
  *
- * Only ever a GET, only ever from the server's own loopback, no redirects
+ * Only ever a GET, only ever from where the server itself listens, no redirects
  * followed, no key sent.  Blocking; for a worker's thread only.
  */
 #ifndef MOETOP_CORE_FETCH_H
@@ -24,8 +24,8 @@ struct fetch;
 int fetch_open(struct fetch **out, pid_t pid);
 
 /*
- * GET http://127.0.0.1:PORT/PATH, else the same at [::1].  0 and the body,
- * borrowed until the next call; -EFBIG, -ETIMEDOUT, -ECONNREFUSED, -EACCES (401
+ * GET http://127.0.0.1:PORT/PATH, else the same at [::1], else at the address
+ * that the server has bound the port to.  0 and the body, borrowed until the next call; -EFBIG, -ETIMEDOUT, -ECONNREFUSED, -EACCES (401
  * or 403: it wants a key), -ENOENT (404), -EPROTO (any other status, or no
  * HTTP).
  */

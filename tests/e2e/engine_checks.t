@@ -48,7 +48,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = answer
     def log_message(self, *_):
         pass
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+server = http.server.ThreadingHTTPServer(
+    (state.get("host", "127.0.0.1"), 0), Handler)
 print(server.server_address[1], flush=True)
 server.serve_forever()
 '''
@@ -203,13 +204,15 @@ def vllm_that_lies():
 
 
 def odd_pages():
-    """Sent elsewhere, wrapped in JSON, families without samples."""
+    """On an address of its own, sent elsewhere, wrapped in JSON, families
+    without samples."""
     pages = {"/metrics": [307, ""],
              "/metrics/": [200, json.dumps(vllm_page(3, 2))],
              "/v1/models": [200, MODELS]}
-    with Engine("vllm", pages) as engine, Watch(engine.process.pid) as w:
+    with Engine("vllm", pages, host="127.0.0.9") as engine, \
+            Watch(engine.process.pid) as w:
         shot, ok = w.until(lambda s: metric(s, "engine_requests_running") == 3)
-        tap.check("a page that moved and is wrapped in JSON is read",
+        tap.check("a server on its own address, a page that moved, in JSON",
                   ok and metric(shot, "engine_requests_waiting") == 2, shot)
         engine.set(**{"/metrics/": [
             200, "# TYPE vllm:num_requests_running gauge\n"]})
