@@ -44,18 +44,12 @@ static const struct option *find_letter(char letter)
 	return NULL;
 }
 
-/* `moetop config` takes the options of the screen. */
-static enum command options_of(enum command c)
-{
-	return c == COMMAND_CONFIG ? COMMAND_VIEW : c;
-}
-
 static int check_command(const struct settings *s, const struct option *o,
 			 char *why, size_t bytes)
 {
 	const char *name = command_name(s->command), *gap = *name ? " " : "";
 
-	if (o->commands & (1u << options_of(s->command)))
+	if (settings_takes(s->command, o))
 		return 0;
 	return settings_refuse(
 		why, bytes,

@@ -70,7 +70,7 @@ static int take_line(struct settings *s, char *line,
 				       line);
 	value = value ? trim(value) : "";
 	/* one file may serve several commands */
-	mine = o->commands & (1u << s->command);
+	mine = settings_takes(s->command, o);
 	err = settings_put(mine ? s : &elsewhere, o, value, why, bytes);
 	if (!err && mine)
 		s->origin[settings_index(o)] = (unsigned char)origin;

@@ -52,8 +52,7 @@ void settings_help(FILE *f, enum command c)
 	}
 	fprintf(f, "options:\n");
 	for (size_t i = 0; i < settings_n_options; i++)
-		if (settings_options[i].commands &
-		    (1u << (c == COMMAND_CONFIG ? COMMAND_VIEW : c)))
+		if (settings_takes(c, &settings_options[i]))
 			help_option(f, &settings_options[i]);
 	fprintf(f,
 		"\nexit status: 0 ok, 1 failure, 2 usage, 3 target not found "

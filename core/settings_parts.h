@@ -42,6 +42,15 @@ void settings_usable_words(const char *words, char *out, size_t bytes);
 /* One that says how, not what to do: it may be kept, and set up. */
 bool settings_kept(const struct option *o);
 
+/* Whether an option is one of that command; `moetop config` has those of the
+ * screen. */
+static inline bool settings_takes(enum command c, const struct option *o)
+{
+	if (c == COMMAND_CONFIG)
+		c = COMMAND_VIEW;
+	return o->commands & (1u << c);
+}
+
 void settings_defaults(struct settings *s);
 
 /* NULL when there is none of that name. */
