@@ -277,7 +277,7 @@ int web_config_read(struct web_config *out, const char *path, char *why,
 	const char *slash = strrchr(path, '/');
 	char *text = malloc(WEB_CONFIG_BYTES_MAX + 1), *dir = NULL;
 	FILE *f = fopen(path, "re");
-	size_t n;
+	size_t n = 0;
 	int err = f ? 0 : -errno;
 
 	if (!err && text) {
