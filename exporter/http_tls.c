@@ -324,6 +324,7 @@ int tls_new(struct tls **out, const struct web_tls *config, char *why,
 		err = load_all(t, config, why, why_bytes);
 	if (err) {
 		tls_release(t);
+		/* cppcheck-suppress memleak ; tls_release has freed it */
 		return err;
 	}
 	*out = t;
