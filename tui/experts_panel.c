@@ -61,10 +61,10 @@ static void cell_text(char out[64], const struct heat *m)
 	unsigned layers = (m->layers + (unsigned)m->h - 1) / (unsigned)m->h;
 
 	if (layers > 1 || m->per_col > 1)
-		snprintf(out, 64, "cell: mean of %u layer%s × %u", layers,
+		snprintf(out, 64, "mean of %u layer%s × %u", layers,
 			 layers > 1 ? "s" : "", m->per_col);
 	else
-		snprintf(out, 64, "cell: one expert");
+		snprintf(out, 64, "a cell for each expert");
 }
 
 /* "rows  · 0  ░ 19 ░▒▒▓▓█ █ 91" */
