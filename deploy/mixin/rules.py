@@ -257,8 +257,8 @@ def economics_alerts(s):
             """, s.valley_for, "warning",
               "one machine of {{ $labels.ep_group }} has more rows than the"
               " others",
-              f"""In this expert-parallel group the fullest machine computes
-              {{{{ $value | humanize }}}} times the rows of the mean one; the
+              """In this expert-parallel group the fullest machine computes
+              {{ $value | humanize }} times the rows of the mean one; the
               others wait for it in every layer."""),
     ]
 

@@ -6,7 +6,7 @@ Two replicas of one model: one of two expert-parallel ranks with 16 users, in th
 valley and dear, one with a single user.  Two Prometheus scrape them, one with
 classic and one with native histograms, with the rules as the generator writes
 them for a hurried site.  Then the load moves out of the valley and an exporter is
-killed and started again: two alerts clear, and one fires and clears.
+killed and started again: both alerts clear.  A third Prometheus federates.
 """
 import json
 import math
@@ -16,7 +16,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.parse
@@ -228,8 +227,8 @@ def federation(port):
     group's ratio is what it was."""
     with open(os.path.join(ROOT, "deploy", "prometheus", "federation.yml"),
               encoding="utf-8") as f:
-        text = re.sub(r"(?s)- targets:\n.*", f'- targets: ["127.0.0.1:{port}"]\n',
-                      f.read())
+        text = re.sub(r"(?s)- targets:\n.*",
+                      f'- targets: ["127.0.0.1:{port}"]\n', f.read())
     text = text.replace("../mixin/rules", f"{T}/deploy/mixin/rules")
     above = prometheus("above", text.replace("30s", "1s"))
     for name in ("ep_group:moetop_fragmentation:ratio",
