@@ -222,6 +222,7 @@ docs: $(O)/tests/unit/exporter/test_metrics_doc
 bench: all $(tools)
 	$(O)/tests/bench/bench_agent
 	$(O)/tests/bench/bench_model
+	$(O)/tests/bench/bench_discover
 	$(O)/tests/bench/bench_exporter $(O)/scrape.txt
 	tests/bench/bench_prometheus_client.py $(O)/scrape.txt
 	$(O)/tests/bench/requests_cost 64 0 20

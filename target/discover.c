@@ -51,8 +51,8 @@ static void fill(const struct processes *p, int root,
 	set(out->note, sizeof(out->note), d->note);
 }
 
-static void look_at(const struct processes *p, int root, bool all,
-		    struct server *out)
+static void look_at(const struct processes *p, int root, struct namespaces *ns,
+		    bool all, struct server *out)
 {
 	pid_t pids[TARGET_PIDS_MAX];
 	struct proc_fds fds[TARGET_PIDS_MAX] = { 0 };
@@ -60,7 +60,7 @@ static void look_at(const struct processes *p, int root, bool all,
 	struct description d;
 	unsigned n = processes_members(p, root, pids, TARGET_PIDS_MAX);
 
-	sockets_read(pids, n, &s, fds);
+	sockets_read_with(ns, pids, n, &s, fds);
 	describe(p, root, pids, n, &s, fds, all, &d);
 	fill(p, root, &d, out);
 }
@@ -70,7 +70,8 @@ int discover_servers(struct servers *out)
 	uint64_t start = now_ns();
 	struct processes p = { 0 };
 	struct servers *found = calloc(1, sizeof(*found));
-	int err = found ? processes_read(&p) : -ENOMEM;
+	struct namespaces *ns = namespaces_new();
+	int err = found && ns ? processes_read(&p) : -ENOMEM;
 
 	if (!err)
 		processes_group(&p, &describe_ask);
@@ -81,12 +82,13 @@ int discover_servers(struct servers *out)
 			found->more++;
 			continue;
 		}
-		look_at(&p, (int)i, now_ns() - start < QUICK_AFTER_NS,
+		look_at(&p, (int)i, ns, now_ns() - start < QUICK_AFTER_NS,
 			&found->list[found->n++]);
 	}
 	if (!err)
 		*out = *found;
 	processes_free(&p);
+	namespaces_free(ns);
 	free(found);
 	return err;
 }

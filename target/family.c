@@ -116,19 +116,26 @@ static struct process *foster_parent(const struct processes *p,
 	return NULL;
 }
 
+static void ask_job(struct processes *p, const struct processes_ask *ask,
+		    pid_t pid, char job[JOB_BYTES])
+{
+	job[0] = '\0';
+	if (ask && ask->ray_job && p->asked++ < ASKED_MAX)
+		ask->ray_job(ask->cls, pid, job, JOB_BYTES);
+}
+
 /* Of the servers that say they use Ray, or of those whose workers are nowhere:
  * the one of the same job, else the only one. */
-static struct process *ray_server_of(const struct processes *p,
+static struct process *ray_server_of(struct processes *p,
 				     const struct process *actor, bool said,
 				     const struct processes_ask *ask,
 				     unsigned *n)
 {
-	char job[JOB_BYTES] = "", other[JOB_BYTES];
+	char job[JOB_BYTES], other[JOB_BYTES];
 	struct process *only = NULL;
 
 	*n = 0;
-	if (ask && ask->ray_job)
-		ask->ray_job(ask->cls, actor->pid, job, sizeof(job));
+	ask_job(p, ask, actor->pid, job);
 	for (unsigned i = 0; i < p->n; i++) {
 		struct process *s = &p->all[i];
 
@@ -138,16 +145,16 @@ static struct process *ray_server_of(const struct processes *p,
 			continue;
 		++*n;
 		only = s;
-		other[0] = '\0';
-		if (job[0])
-			ask->ray_job(ask->cls, s->pid, other, sizeof(other));
-		if (job[0] && strcmp(job, other) == 0)
+		if (!job[0])
+			continue;
+		ask_job(p, ask, s->pid, other);
+		if (strcmp(job, other) == 0)
 			return s;
 	}
 	return *n == 1 ? only : NULL;
 }
 
-static struct process *ray_server(const struct processes *p,
+static struct process *ray_server(struct processes *p,
 				  const struct process *actor,
 				  const struct processes_ask *ask)
 {
@@ -174,14 +181,15 @@ static struct process *left_over_group(const struct processes *p,
 	return NULL;
 }
 
-static bool embeds(const struct process *c, const struct processes_ask *ask)
+static bool embeds(struct processes *p, const struct process *c,
+		   const struct processes_ask *ask)
 {
-	return c && c->kind == PROCESS_PYTHON && ask && ask->embeds &&
-	       ask->embeds(ask->cls, c->pid);
+	return c->kind == PROCESS_PYTHON && ask && ask->embeds &&
+	       p->asked++ < ASKED_MAX && ask->embeds(ask->cls, c->pid);
 }
 
 /* The program around a worker: python without a name for it. */
-static struct process *embedder(const struct processes *p, struct process *head,
+static struct process *embedder(struct processes *p, struct process *head,
 				const struct processes_ask *ask)
 {
 	struct process *a = parent(p, head);
@@ -189,7 +197,7 @@ static struct process *embedder(const struct processes *p, struct process *head,
 	for (unsigned steps = 0; a && steps < 4; steps++) {
 		if (a->root >= 0 && a->group == GROUP_EMBEDDED)
 			return &p->all[a->root];
-		if (embeds(a, ask))
+		if (embeds(p, a, ask))
 			return a;
 		if (a->kind != PROCESS_PYTHON)
 			break;
@@ -290,6 +298,7 @@ static void drop_supervisors(struct processes *p)
 
 void processes_group(struct processes *p, const struct processes_ask *ask)
 {
+	p->asked = 0;
 	for (unsigned i = 0; i < p->n; i++) {
 		p->all[i].root = -1;
 		p->all[i].group = GROUP_NONE;

@@ -63,9 +63,12 @@ struct process {
 struct processes {
 	struct process *all; /* ascending pids */
 	unsigned n, room;
-	unsigned more; /* beyond PROCESSES_MAX */
+	unsigned more;  /* beyond PROCESSES_MAX */
+	unsigned asked; /* of struct processes_ask, at most ASKED_MAX times */
 };
 
+/* Either may read files for each; what cannot be asked any more is "no". */
+#define ASKED_MAX 256u
 struct processes_ask {
 	/* Is an engine loaded in this python process? */
 	bool (*embeds)(void *cls, pid_t pid);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define STATE_LISTEN 0x0au
+#define NAMESPACES_KEPT 16u
 
 /* The listening sockets of one network namespace, by inode. */
 struct namespace
@@ -13,6 +14,12 @@ struct namespace
 	uint32_t netns;
 	unsigned n;
 	struct listener list[LISTENERS_MAX];
+};
+
+/* The latest ones, over and over. */
+struct namespaces {
+	unsigned n;
+	struct namespace list[NAMESPACES_KEPT];
 };
 
 struct finder {
@@ -105,28 +112,60 @@ static void on_socket(void *cls, uint64_t inode)
 		sockets_add(f->out, l->port, f->pid);
 }
 
-int sockets_read(const pid_t *pids, unsigned n, struct sockets *out,
-		 struct proc_fds *fds)
+struct namespaces *namespaces_new(void)
 {
-	struct namespace *ns = malloc(sizeof(*ns));
-	struct sockets found = { 0 };
-	struct finder f = { .ns = ns, .out = &found };
+	return calloc(1, sizeof(struct namespaces));
+}
 
-	if (!ns)
+void namespaces_free(struct namespaces *ns)
+{
+	free(ns);
+}
+
+static const struct namespace *find(struct namespaces *all, pid_t pid)
+{
+	static const struct namespace hidden;
+	uint32_t netns = proc_netns(pid);
+	struct namespace *to;
+
+	if (!netns) /* and its descriptors are hidden, too */
+		return &hidden;
+	for (unsigned i = 0; i < all->n && i < NAMESPACES_KEPT; i++)
+		if (all->list[i].netns == netns)
+			return &all->list[i];
+	to = &all->list[all->n++ % NAMESPACES_KEPT];
+	namespace_read(to, pid, netns);
+	return to;
+}
+
+int sockets_read_with(struct namespaces *all, const pid_t *pids, unsigned n,
+		      struct sockets *out, struct proc_fds *fds)
+{
+	struct sockets found = { 0 };
+	struct finder f = { .out = &found };
+
+	if (!all)
 		return -ENOMEM;
 	for (unsigned i = 0; i < n; i++) {
-		uint32_t netns = proc_netns(pids[i]);
 		struct proc_fds one = { 0 };
 
-		if (i == 0 || netns != ns->netns)
-			namespace_read(ns, pids[i], netns);
+		f.ns = find(all, pids[i]);
 		f.pid = pids[i];
 		if (proc_fds_read(pids[i], &one, on_socket, &f) == -EACCES)
 			found.denied = true;
 		if (fds)
 			fds[i] = one;
 	}
-	free(ns);
 	*out = found;
 	return 0;
+}
+
+int sockets_read(const pid_t *pids, unsigned n, struct sockets *out,
+		 struct proc_fds *fds)
+{
+	struct namespaces *all = namespaces_new();
+	int err = sockets_read_with(all, pids, n, out, fds);
+
+	namespaces_free(all);
+	return err;
 }

@@ -36,6 +36,11 @@ struct sockets {
 	bool denied;         /* a process was not readable */
 };
 
+/* What namespaces listen on, for as many looks as may share it: the kernel takes
+ * milliseconds for a list.  NULL: no memory. */
+struct namespaces *namespaces_new(void);
+void namespaces_free(struct namespaces *ns); /* NULL is legal */
+
 /*
  * Look through the descriptors of n processes, once.  fds, if not NULL, has n
  * entries and gets what else they say.  0 or -ENOMEM; processes that are gone
@@ -43,5 +48,9 @@ struct sockets {
  */
 int sockets_read(const pid_t *pids, unsigned n, struct sockets *out,
 		 struct proc_fds *fds);
+
+/* The same, with what ns has; -ENOMEM also where that is NULL. */
+int sockets_read_with(struct namespaces *ns, const pid_t *pids, unsigned n,
+		      struct sockets *out, struct proc_fds *fds);
 
 #endif
