@@ -48,13 +48,12 @@ def plant():
                API_KEY=SECRETS["key in the environment"],
                OPENAI=SECRETS["key by its look"])
     # what the simulated server does not know stands in its parent's line
-    line = ('"$0" --model "$1" --gpu H200 --port 0 --scenario sweep & '
-            'trap "kill $!" EXIT TERM; wait')
+    line = ('"$0" --model "$1" --gpu H200 --port 0 --scenario sweep; :')
     return subprocess.Popen(
         ["sh", "-c", line, SIM, model,
          "--hf-token=" + SECRETS["token in the command line"], "--api-key",
          SECRETS["key in the command line"]], env=env, text=True,
-        stdout=subprocess.PIPE, cwd=folder)
+        stdout=subprocess.PIPE, cwd=folder, start_new_session=True)
 
 
 def make(server):
@@ -143,7 +142,7 @@ try:
     has(FILES)
     lacks(FILES)
 finally:
-    SERVER.terminate()
+    os.killpg(SERVER.pid, 9)  # with the simulated server
     SERVER.wait()
     SERVER.stdout.close()
 ends_badly()

@@ -101,8 +101,8 @@ def settled(pid, want):
 def root():
     """A supervisor that starts its server again."""
     loop = f'while :; do "{SIM}" --model "{MODEL}" --gpu H200 --port 0; done'
-    p = subprocess.Popen(["sh", "-c", loop], stdout=subprocess.PIPE, text=True)
-    child = 0
+    p = subprocess.Popen(["sh", "-c", loop], stdout=subprocess.PIPE, text=True,
+                         stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         p.stdout.readline()
         with Moetop(p.pid, "--listen", "0") as m:
@@ -122,23 +122,20 @@ def root():
                       r["pid"] != child and r.get("attach") and
                       r["agent"] in ("idle", "window")
                       for r in s["target"]["ranks"]), 120), m.newest)
-            born = [r["pid"] for r in m.newest["target"]["ranks"]
-                    if r["pid"] != child]
             check("and T1 follows it to its port", m.until(
                 lambda s: s["health"]["tiers"]["T1"]["state"] == "ok" and
                 answers(s["target"]["port"])), m.newest)
             check("without a capability more", settled(m.pid, four & before),
                   threads(m.pid))
-            child = born[0] if born else 0
     finally:
-        p.kill()
+        os.killpg(p.pid, 9)  # with the server
         p.wait()
         p.stdout.close()
-        if child:
-            os.kill(child, 9)
 
 
 def answers(port):
+    if not port:
+        return False
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/health",
                                     timeout=2) as r:
