@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define COLUMNS 9u
-#define CELL_BYTES 100u
+#define CELL_BYTES 168u
 #define MODEL_WIDTH 44u
 
 struct row {
@@ -74,7 +74,7 @@ static void make_row(const struct server *s, struct row *r)
 	else
 		snprintf(r->cell[6], CELL_BYTES, "%.0f", s->in_flight);
 	put_age(r->cell[7], s->age_s);
-	snprintf(r->cell[8], CELL_BYTES, "%.40s%s%.50s", s->container,
+	snprintf(r->cell[8], CELL_BYTES, "%s%s%s", s->container,
 		 both ? ": " : "", s->note);
 }
 

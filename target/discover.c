@@ -22,11 +22,13 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
 }
 
+/* Names come from others, and go to a terminal. */
 static void set(char *out, size_t room, const char *s)
 {
-	size_t n = strnlen(s, room - 1);
+	size_t n = 0;
 
-	memcpy(out, s, n);
+	for (; s[n] && n < room - 1; n++)
+		out[n] = (unsigned char)s[n] < ' ' || s[n] == 0x7f ? '?' : s[n];
 	out[n] = '\0';
 }
 
