@@ -113,12 +113,6 @@ static inline void scene_health(struct snapshot *s)
 
 /* ---- routing ------------------------------------------------------------- */
 
-/* The skew that Qwen3-235B's traffic was measured to have. */
-static inline double scene_skew(void)
-{
-	return valley_skew(128, 8, 16, 64.12);
-}
-
 /* A number of 0..1 that is another one for each i. */
 static inline double scene_noise(unsigned i)
 {
@@ -147,12 +141,38 @@ static inline void scene_experts(struct snapshot *s, const struct scene_load *l)
 	}
 }
 
+/* What tokens that pick independently of one another, as often as the rows say,
+ * would show in a step: experts that they touch and the sum of squared rows,
+ * means of the layers. */
+static inline void scene_sample(const struct snapshot *s,
+				const struct scene_load *l,
+				struct traffic_sample *out)
+{
+	const struct snapshot_experts *e = &s->experts;
+	double b = l->users;
+
+	for (unsigned i = 0; i < e->n_layers; i++) {
+		const uint32_t *r = &e->rows[i * e->n_experts];
+		double all = 0;
+
+		for (unsigned k = 0; k < e->n_experts; k++)
+			all += r[k];
+		for (unsigned k = 0; k < e->n_experts; k++) {
+			double q = fmin(r[k] * l->top_k / all, 1);
+
+			out->active += (1 - pow(1 - q, b)) / e->n_layers;
+			out->sum_squares +=
+				(b * q * (1 - q) + b * q * b * q) / e->n_layers;
+		}
+	}
+}
+
 /* ---- the step ------------------------------------------------------------ */
 
 static inline void scene_base(struct snapshot *s, const struct scene_load *l)
 {
 	struct whatif *w = &s->what_if_base;
-	double e = l->experts, k = l->top_k, a = scene_skew();
+	double e = l->experts, k = l->top_k;
 	const struct gpu *gpu = gpu_find("H200");
 	struct traffic_sample sample = {
 		.experts = e,
@@ -161,7 +181,6 @@ static inline void scene_base(struct snapshot *s, const struct scene_load *l)
 		.layers = s->experts.n_layers,
 		.stride = s->experts.n_experts,
 		.batch = l->users,
-		.active = valley_skewed_active(e, k, a, l->users),
 		.active_error = 0.4,
 	};
 
@@ -192,6 +211,7 @@ static inline void scene_base(struct snapshot *s, const struct scene_load *l)
 		.fixed_s = SCENE_FIXED_S,
 	};
 	traffic_uniform(&w->traffic, e, k);
+	scene_sample(s, l, &sample);
 	if (l->users >= 1)
 		traffic_learn(&w->traffic, &sample);
 }
