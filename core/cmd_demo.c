@@ -18,7 +18,7 @@
 #define START_MS 20000
 
 struct demo {
-	char agent[PATH_MAX], sim[PATH_MAX], nvml[PATH_MAX], model[PATH_MAX];
+	char agent[PATH_MAX], sim[PATH_MAX], nvml[PATH_MAX];
 };
 
 static int find_parts(struct demo *d, const struct settings *s)
@@ -29,18 +29,17 @@ static int find_parts(struct demo *d, const struct settings *s)
 			   "it with --agent PATH",
 			   d->agent);
 	if (path_sim("moetop-sim", d->sim, sizeof(d->sim)) ||
-	    path_sim("lib/libnvidia-ml.so.1", d->nvml, sizeof(d->nvml)) ||
-	    path_sim("models/qwen3-30b.json", d->model, sizeof(d->model)))
+	    path_sim("lib/libnvidia-ml.so.1", d->nvml, sizeof(d->nvml)))
 		return say(STATUS_RUNTIME,
 			   "demo: the simulated server is not beside this "
 			   "program; build it with make");
 	return STATUS_OK;
 }
 
-static int start(struct demo *d, struct child *c)
+static int start(struct demo *d, struct child *c, const char *scenario)
 {
-	char *argv[] = { d->sim,   "--model", d->model,     "--gpu", "H200",
-			 "--port", "0",       "--scenario", "sweep", NULL };
+	char *argv[] = { d->sim,       "--port",         "0",
+			 "--scenario", (char *)scenario, NULL };
 	int err = child_start(c, argv, d->agent);
 
 	if (err)
@@ -66,9 +65,10 @@ static int watch(const struct demo *d, struct child *c,
 	child_last_words(c, words, sizeof(words));
 	if (words[0])
 		return say(STATUS_RUNTIME,
-			   "demo: the simulated server does not start: %s; "
-			   "build it again with make",
-			   words);
+			   "demo: the simulated server does not start: %s; %s",
+			   words,
+			   s->scenario ? "name a scenario of sim/scenarios"
+				       : "build it again with make");
 	return say(STATUS_RUNTIME,
 		   "demo: the simulated server does not start: %s; try again",
 		   strerror(-err));
@@ -81,7 +81,7 @@ int cmd_demo(const struct settings *s)
 	int status = find_parts(&d, s);
 
 	if (!status)
-		status = start(&d, &child);
+		status = start(&d, &child, s->scenario ? s->scenario : "sweep");
 	if (status)
 		return status;
 	status = watch(&d, &child, s);

@@ -116,7 +116,8 @@ static void once(struct session *s, const struct snapshot *snapshot)
 		const struct tui_options plain = { .ascii =
 							   s->settings->ascii };
 
-		tui_print(stdout, &snapshot, 1, 100, 30, 0, &plain);
+		tui_print(stdout, &snapshot, 1, 100, 30,
+			  (unsigned)s->settings->screen, &plain);
 	}
 	loop_stop(s->loop, STATUS_OK);
 }
