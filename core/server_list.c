@@ -3,6 +3,7 @@
 #include "core/broker.h"
 #include "core/privileges.h"
 #include "core/say.h"
+#include "core/server_flight.h"
 #include "core/server_pick.h"
 #include "core/views.h"
 #include "target/discover.h"
@@ -174,6 +175,7 @@ static int choose_on_screen(const struct settings *settings,
 
 struct search {
 	struct servers *found;
+	bool show; /* to people */
 	int err;
 };
 
@@ -182,12 +184,15 @@ static void search(void *arg)
 	struct search *s = arg;
 
 	s->err = discover_servers(s->found);
+	if (!s->err && s->show)
+		server_flight_read(s->found);
 }
 
 int server_list_choose(const struct settings *settings, pid_t *pid, int *status)
 {
 	struct servers *found = calloc(1, sizeof(*found));
-	struct search s = { .found = found };
+	struct search s = { .found = found,
+			    .show = views_want_screen(settings) };
 	int err = found ? broker_once(PRIVILEGES_LOOK | PRIVILEGES_NETWORK,
 				      search, &s)
 			: -ENOMEM;

@@ -3,6 +3,7 @@
 #include "core/clock.h"
 #include "core/privileges.h"
 #include "core/say.h"
+#include "core/server_flight.h"
 #include "core/set_up.h"
 #include "core/worker.h"
 #include "target/discover.h"
@@ -26,6 +27,7 @@ static void look_step(void *arg)
 	/* what was found before stays when it fails once */
 	if (discover_servers(&l->found))
 		return;
+	server_flight_read(&l->found);
 	pthread_mutex_lock(&l->lock);
 	l->newest = l->found;
 	pthread_mutex_unlock(&l->lock);

@@ -28,7 +28,7 @@ static void set(char *out, size_t room, const char *s)
 	size_t n = 0;
 
 	for (; s[n] && n < room - 1; n++)
-		out[n] = (unsigned char)s[n] < ' ' || s[n] == 0x7f ? '?' : s[n];
+		out[n] = s[n] < ' ' || s[n] > '~' ? '?' : s[n];
 	out[n] = '\0';
 }
 
