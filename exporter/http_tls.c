@@ -307,11 +307,11 @@ int tls_new(struct tls **out, const struct web_tls *config, char *why,
 	    size_t why_bytes)
 {
 	struct tls *t = calloc(1, sizeof(*t));
-	int err = t ? 0 : -ENOMEM;
+	int err = 0;
 
-	if (err) {
+	if (!t) {
 		snprintf(why, why_bytes, "no memory");
-		return err;
+		return -ENOMEM;
 	}
 	t->references = 1;
 	t->auth = config->client_auth;
@@ -324,7 +324,6 @@ int tls_new(struct tls **out, const struct web_tls *config, char *why,
 		err = load_all(t, config, why, why_bytes);
 	if (err) {
 		tls_release(t);
-		/* cppcheck-suppress memleak ; tls_release has freed it */
 		return err;
 	}
 	*out = t;

@@ -134,11 +134,12 @@ static bool read_duration(const char *s, double *out)
 		return false;
 	while (*s) {
 		char *end;
-		double v = isdigit((unsigned char)*s) ? strtod(s, &end) : NAN;
 		size_t i, n;
+		double v;
 
-		if (isnan(v))
+		if (!isdigit((unsigned char)*s))
 			return false;
+		v = strtod(s, &end);
 		n = strspn(end, "nusmh");
 		for (i = 0; i < 6; i++)
 			if (strlen(units[i].unit) == n &&
