@@ -303,9 +303,11 @@ def main():
     check("MoetopInValley clears when the load has left the valley",
           wait(lambda: not has_data(port, valley), 30),
           history(port, "MoetopInValley"))
-    check("what the server was, it is no more: regime and price", has_data(
-        port, f'moetop_regime{{instance=~".*:{exporters[0]}",'
-        'regime=~"shared|compute|kv|prefill"} == 1'))
+    other = f'moetop_regime{{instance=~".*:{exporters[0]}",' \
+            'regime=~"shared|compute|kv|prefill"} == 1'
+    check("the server is in another regime then, not out of sight",
+          wait(lambda: has_data(port, other), 20),
+          api(port, "query", query="moetop_regime"))
 
 
 if __name__ == "__main__":
