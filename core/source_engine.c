@@ -48,6 +48,7 @@ struct source {
 	struct mark newest, before;  /* of the last two samples */
 	struct mark base, next_base; /* SPAN_NS apart or more */
 	double tokens_per_s;         /* between newest and before */
+	struct sample_engine more;   /* of the last sample */
 };
 
 static void board_free(void *arg)
@@ -290,6 +291,34 @@ static struct engine_claims claims_of_load(const struct source *s)
 	};
 }
 
+static struct sample_engine more_of(const struct source *s, bool metrics)
+{
+	const double *v = s->facts.scrape.values;
+	const struct load_snapshot *l = &s->facts.load;
+
+	if (!metrics)
+		return (struct sample_engine){
+			.tokens_per_s = l->tokens_per_s,
+			.kv_usage =
+				l->capacity_tokens > 0
+					? l->used_tokens / l->capacity_tokens
+					: NAN,
+			.prefix_hits = NAN,
+			.preempted = NAN,
+			.accepted_per_step = NAN,
+		};
+	return (struct sample_engine){
+		.tokens_per_s = s->tokens_per_s,
+		.kv_usage = v[ENGINE_KV_SHARE],
+		.prefix_hits = v[ENGINE_CACHE_HIT],
+		.preempted = v[ENGINE_PREEMPTED],
+		/* SGLang says 0 without speculation */
+		.accepted_per_step = v[ENGINE_SPEC_LENGTH] >= 1
+					     ? v[ENGINE_SPEC_LENGTH]
+					     : NAN,
+	};
+}
+
 static void engine_sample(struct source *s, struct sample *out)
 {
 	const struct scrape *e = &s->facts.scrape;
@@ -302,7 +331,9 @@ static void engine_sample(struct source *s, struct sample *out)
 	if (metrics)
 		update_marks(s);
 	*c = metrics ? claims_of_metrics(s) : claims_of_load(s);
+	s->more = more_of(s, metrics);
 	out->have_scrape = true;
+	out->engine = &s->more;
 	out->running = c->running;
 	out->queued = c->waiting;
 	out->d_generated_tokens = c->tokens_per_s * out->interval_s;
@@ -355,6 +386,22 @@ static void describe_names(const struct source *s, struct snapshot_target *t)
 		t->port = f->port;
 }
 
+/* By its own words it will never use CUDA. */
+static void describe_cpu(const struct source *s, struct snapshot *out)
+{
+	const struct engine_facts *f = &s->facts;
+
+	if (out->target.n_ranks ||
+	    !(strstr(out->target.engine_version, "cpu") ||
+	      (f->have_log && !strcmp(f->log.device, "cpu"))))
+		return;
+	for (enum tier t = TIER_T2; t <= TIER_T3; t++)
+		source_tier(out, t, TIER_MISSING,
+			    "the server runs on the CPU: no process of it uses "
+			    "CUDA",
+			    "start it on a GPU for kernels, layers and rows");
+}
+
 /* In words: why there are no metrics, and what would bring them. */
 static void describe_missing(const struct source *s, struct snapshot *out)
 {
@@ -391,6 +438,7 @@ static void engine_describe(struct source *s, struct snapshot *out)
 
 	describe_names(s, &out->target);
 	describe_options(s, out);
+	describe_cpu(s, out);
 	/* what is missing of the process tree and the model comes first */
 	if (out->health.tiers[TIER_T0].remedy[0])
 		return;

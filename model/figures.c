@@ -162,6 +162,30 @@ static struct value aged(struct value v, bool stale)
 	return v;
 }
 
+/* What the engine says of itself. */
+static void put_claims(const struct sample *in, struct snapshot *out)
+{
+	static const struct sample_engine none = { NAN, NAN, NAN, NAN, NAN };
+	const struct sample_engine *e = in->engine ? in->engine : &none;
+	const struct {
+		enum metric_id id;
+		double v;
+	} all[] = {
+		{ METRIC_SCRAPED_RUNNING, in->running },
+		{ METRIC_SCRAPED_WAITING, in->queued },
+		{ METRIC_SCRAPED_TOKENS, e->tokens_per_s },
+		{ METRIC_SCRAPED_KV, e->kv_usage },
+		{ METRIC_SCRAPED_HITS, e->prefix_hits },
+		{ METRIC_SCRAPED_PREEMPTED, e->preempted },
+		{ METRIC_SCRAPED_ACCEPTED, e->accepted_per_step },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		put(out, all[i].id,
+		    aged(value_make(all[i].v, SOURCE_SCRAPED),
+			 in->scrape_age_s > SCRAPE_STALE_S));
+}
+
 static void put_requests(const struct sample *in, const struct evidence *e,
 			 struct snapshot *out)
 {
@@ -180,14 +204,8 @@ static void put_requests(const struct sample *in, const struct evidence *e,
 		put(out, METRIC_EVENTS,
 		    value_ratio(in->d_events, in->interval_s, s));
 	}
-	if (in->have_scrape) {
-		bool stale = in->scrape_age_s > SCRAPE_STALE_S;
-
-		put(out, METRIC_SCRAPED_RUNNING,
-		    aged(value_make(in->running, SOURCE_SCRAPED), stale));
-		put(out, METRIC_SCRAPED_WAITING,
-		    aged(value_make(in->queued, SOURCE_SCRAPED), stale));
-	}
+	if (in->have_scrape)
+		put_claims(in, out);
 	if (in->have_agent)
 		put(out, METRIC_OVERHEAD, value_make(in->overhead, s));
 }

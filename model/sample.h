@@ -116,6 +116,14 @@ struct sample_window {  /* kernel records since the last interval */
 	struct bytes_estimate bytes; /* how the layers' bytes are known */
 };
 
+/* What else the engine says; NAN what it does not. */
+struct sample_engine {
+	double tokens_per_s;
+	double kv_usage, prefix_hits; /* 0..1 */
+	double preempted;             /* total */
+	double accepted_per_step;     /* of speculative decoding */
+};
+
 struct sample {
 	double time;       /* unix seconds */
 	double now_ns;     /* CLOCK_MONOTONIC */
@@ -153,6 +161,7 @@ struct sample {
 	 * 0 or NAN unknown */
 	double kv_tokens, kv_capacity_tokens;
 	double scrape_age_s;
+	const struct sample_engine *engine; /* borrowed; NULL: no more */
 
 	double gpus; /* GPUs that hold the model, >= 1 */
 	/* [SAMPLE_LAYERS_MAX][expert_rows_n] of the last minute, or NULL */

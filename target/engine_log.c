@@ -91,6 +91,12 @@ static void take_banner_model(struct engine_log *l, const char *line,
 		take_model(l, line, at);
 }
 
+static void take_device(struct engine_log *l, const char *line, const char *at)
+{
+	(void)line;
+	word_to(at, " ,)", l->device, sizeof(l->device));
+}
+
 static void take_server_args(struct engine_log *l, const char *line,
 			     const char *at)
 {
@@ -308,6 +314,7 @@ static const struct rule rules[] = {
 	{ "LLM engine (v", take_version },
 	{ "model=", take_model },
 	{ "  model ", take_banner_model },
+	{ "device_config=", take_device },
 	{ "server_args=", take_server_args },
 	{ "Load weight end. type=", take_weights },
 	{ "MoE backend", take_backend },

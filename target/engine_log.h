@@ -22,6 +22,7 @@ struct engine_log {
 	char model[256];
 	char architecture[64]; /* "DeepseekV2ForCausalLM" */
 	char dtype[16];
+	char device[16];       /* "cuda", "cpu" */
 	char moe_backend[48];  /* "triton", "marlin W4A16" */
 	char tuned_config[96]; /* of the Triton kernels; "default": none fits */
 	uint32_t experts;      /* by the name of that file; 0 unknown */

@@ -134,6 +134,7 @@ def what_it_is(server, watch):
               "cpu" in t["options"].get("moe_backend", ""), t["options"])
     tiers = shot["health"]["tiers"]
     tap.check("no process uses CUDA, and that is said",
+              "on the CPU" in tiers["T2"]["what"] and
               "CUDA" in tiers["T2"]["what"] and tiers["T2"]["remedy"], tiers)
     tap.check("its metrics are read", "engine metrics" in tiers["T0"]["what"],
               tiers)

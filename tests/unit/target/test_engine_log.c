@@ -50,6 +50,7 @@ static const char *text_of(const struct engine_log *l, const char *key)
 		{ "model", l->model },
 		{ "architecture", l->architecture },
 		{ "dtype", l->dtype },
+		{ "device", l->device },
 		{ "moe_backend", l->moe_backend },
 		{ "tuned_config", l->tuned_config },
 		{ "captured", yes_no(l->captured) },
