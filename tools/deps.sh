@@ -4,6 +4,7 @@
 #
 #   tools/deps.sh build	what the programs and the demo need
 #   tools/deps.sh test	and what the tests need
+#   tools/deps.sh kernels	and what make test-kernels needs
 #
 # Debian 12 and Ubuntu 22.04 or later.  Packages come from apt; CUPTI's headers
 # and library, where no CUDA toolkit is found, and Prometheus are unpacked below
@@ -168,7 +169,10 @@ test)
 	install_cupti_host
 	install_deploy_tools
 	;;
+kernels)
+	apt_install qemu-system-x86 busybox-static cpio
+	;;
 *)
-	die "unknown set '$what'; use: tools/deps.sh build|test"
+	die "unknown set '$what'; use: tools/deps.sh build|test|kernels"
 	;;
 esac
