@@ -4,6 +4,7 @@
  * Reads the arguments and hands over to the command.
  */
 #include "core/commands.h"
+#include "core/counters.h"
 #include "core/privileges.h"
 #include "core/say.h"
 #include "core/settings.h"
@@ -93,6 +94,11 @@ int main(int argc, char **argv)
 	struct settings s;
 	char why[512];
 	int status;
+
+	/* it loads what its arguments name: for no one else's rights */
+	if (argc > 1 && !strcmp(argv[1], COUNTERS_WORD))
+		return privileges_elevated() ? STATUS_PERMISSION
+					     : counters_main(argc, argv);
 
 	if (privileges_begin())
 		return say(STATUS_USAGE,

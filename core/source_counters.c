@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* No divisor of a usual step time: samples must not be locked to the steps. */
@@ -52,7 +53,29 @@ struct source {
 
 /* ---- what to load --------------------------------------------------------- */
 
-/* The file of a library that a process has mapped, as we can open it. */
+/* Does the process see the same files as we do? */
+static bool same_files(pid_t pid)
+{
+	struct stat theirs, ours;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)pid);
+	return !stat(path, &theirs) && !stat("/proc/self/ns/mnt", &ours) &&
+	       theirs.st_ino == ours.st_ino;
+}
+
+/* Its code will run with our rights: nobody else may have written it. */
+static bool trusted(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISREG(st.st_mode) &&
+	       (st.st_uid == 0 || st.st_uid == geteuid()) &&
+	       !(st.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+/* The file of a library that a process has mapped: 0, -ENOENT, or -EPERM for one
+ * that is not to be trusted. */
 static int find_library(pid_t pid, const char *name, char *out, size_t bytes)
 {
 	struct maps maps;
@@ -63,38 +86,55 @@ static int find_library(pid_t pid, const char *name, char *out, size_t bytes)
 	if (err)
 		return err;
 	err = -ENOENT;
-	while (err && maps_next(&maps, &place, &map)) {
-		if (!map_is(&map, name) || map.path_bytes >= PATH_MAX)
+	while (err == -ENOENT && maps_next(&maps, &place, &map)) {
+		if (!map_is(&map, name) || map.path_bytes >= bytes)
 			continue;
-		if (snprintf(out, bytes, "/proc/%d/root%.*s", (int)pid,
-			     (int)map.path_bytes, map.path) < (int)bytes)
-			err = access(out, R_OK) ? -errno : 0;
+		snprintf(out, bytes, "%.*s", (int)map.path_bytes, map.path);
+		err = same_files(pid) && trusted(out) ? 0 : -EPERM;
 	}
 	maps_free(&maps);
 	return err;
 }
 
+/* One of this machine's own. */
+static int find_installed(char *out, size_t bytes)
+{
+	static const char *const paths[] = {
+		"/usr/local/cuda/lib64/libcupti.so",
+		"/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
+	};
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		snprintf(out, bytes, "%s", paths[i]);
+		if (trusted(out))
+			return 0;
+	}
+	return -ENOENT;
+}
+
+/* The server's own is as old as its driver can bear; a simulated GPU has no
+ * other. */
 static int find_libraries(const struct source *s, char *cupti, char *cuda,
 			  size_t bytes)
 {
 	const struct target *t = s->target;
 	const char *named = getenv("MOETOP_CUPTI");
+	int err = -ENOENT;
 
 	cuda[0] = '\0';
-	for (unsigned i = 0; i < t->n_ranks; i++) {
+	for (unsigned i = 0; i < t->n_ranks && err; i++) {
 		const struct target_rank *r = &t->ranks[i];
 
-		if (r->simulated)
-			find_library(r->pid, "libcuda", cuda, bytes);
-		if (named)
-			break;
-		if (!find_library(r->pid, "libcupti", cupti, bytes))
-			return 0;
+		if (r->simulated &&
+		    find_library(r->pid, "libcuda", cuda, bytes))
+			cuda[0] = '\0';
+		err = find_library(r->pid, "libcupti", cupti, bytes);
 	}
-	if (!named)
-		return -ENOENT;
-	snprintf(cupti, bytes, "%s", named);
-	return 0;
+	if (named) {
+		snprintf(cupti, bytes, "%s", named);
+		return 0;
+	}
+	return err && find_installed(cupti, bytes) ? err : 0;
 }
 
 /* ---- the child --------------------------------------------------------------- */
@@ -124,8 +164,12 @@ static void start(struct source *s, uint64_t now_ns)
 
 	if (err) {
 		fail(s, false, now_ns,
-		     "PM sampling: the server has no libcupti to use",
-		     "name one in MOETOP_CUPTI");
+		     err == -EPERM ? "PM sampling: the server's libcupti is "
+				     "not to be trusted: another user, or a "
+				     "container, could have written it"
+				   : "PM sampling: no libcupti on this machine",
+		     "install the CUDA toolkit, or name a libcupti that you "
+		     "trust in MOETOP_CUPTI");
 		return;
 	}
 	if (cuda[0])

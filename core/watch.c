@@ -1,10 +1,12 @@
 #include "core/watch.h"
 #include "core/clock.h"
 #include "core/collector.h"
+#include "core/layer_bytes.h"
 #include "core/source.h"
 #include "target/inject.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +30,8 @@ static void choose_sources(struct watch *w, const struct watch_config *config)
 	w->sources[n++] = &source_agent;
 	w->sources[n++] = &source_nvml;
 	w->sources[n++] = &source_engine;
+	if (set->counters == COUNTERS_PM)
+		w->sources[n++] = &source_counters;
 	w->context = (struct source_context){
 		.budget_ppm = (uint32_t)(set->budget * 1e4),
 		.rows_mode = (uint32_t)set->rows,
@@ -35,9 +39,14 @@ static void choose_sources(struct watch *w, const struct watch_config *config)
 		.inject = set->no_inject ? NULL : inject,
 		.agent_path = set->agent,
 		.detach = true,
+		.gpu_index = -1,
+		.gpu_peak_bw = NAN,
+		.sm_clock_hz = NAN,
 		.nvml_path = config->nvml_path ? config->nvml_path
 					       : getenv("MOETOP_NVML"),
 	};
+	if (set->counters == COUNTERS_PM)
+		w->context.layer_bytes = layer_bytes_new();
 }
 
 int watch_new(struct watch **out, const struct watch_config *given, char *why,
@@ -62,6 +71,8 @@ int watch_new(struct watch **out, const struct watch_config *given, char *why,
 	if (err) {
 		if (!why[0])
 			snprintf(why, why_bytes, "%s", strerror(-err));
+		if (w)
+			layer_bytes_free(w->context.layer_bytes);
 		free(w);
 		return err;
 	}
@@ -74,6 +85,7 @@ void watch_free(struct watch *w)
 	if (!w)
 		return;
 	collector_free(w->collector);
+	layer_bytes_free(w->context.layer_bytes);
 	free(w);
 }
 

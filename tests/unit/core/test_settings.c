@@ -186,7 +186,6 @@ static void what_is_not_built_is_refused(void **state)
 	(void)state;
 	bad("report x", "report: not built into this version");
 	bad("-p 1 --rows=exact", "--rows=exact: not built into this version");
-	bad("-p 1 --counters=pm", "--counters=pm: not built into this version");
 }
 
 static void options_belong_to_commands(void **state)
