@@ -2,6 +2,7 @@
  * The GPU: driver, NVML, and who may read its counters, and who does.
  */
 #include "core/doctor.h"
+#include "core/driver.h"
 #include "core/privileges.h"
 #include "cupti/nvml.h"
 
@@ -12,34 +13,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DRIVER_PERFMON 565 /* from here on CAP_PERFMON opens the counters */
 #define MODPROBE_LINE "NVreg_RestrictProfilingToAdminUsers=0"
 
-/* "... Kernel Module  570.86.10  ...": the first word that begins with a digit
- * and has a dot. */
-static unsigned driver_version(const struct doctor *d, char *out, size_t bytes)
+static unsigned read_version(const struct doctor *d, char *out, size_t bytes)
 {
 	char text[1024];
 
 	out[0] = '\0';
-	if (doctor_read(d, "/proc/driver/nvidia/version", text, sizeof(text)) <=
-	    0)
+	if (doctor_read(d, DRIVER_VERSION_FILE, text, sizeof(text)) <= 0)
 		return 0;
-	text[strcspn(text, "\n")] = '\0';
-	for (char *save = NULL, *w = strtok_r(text, " \t", &save); w;
-	     w = strtok_r(NULL, " \t", &save))
-		if (isdigit((unsigned char)*w) && strchr(w, '.')) {
-			snprintf(out, bytes, "%s", w);
-			return (unsigned)strtoul(w, NULL, 10);
-		}
-	return 0;
+	return driver_version(text, out, bytes);
 }
 
 void doctor_driver(struct doctor *d)
 {
 	char version[48];
 
-	if (driver_version(d, version, sizeof(version)))
+	if (read_version(d, version, sizeof(version)))
 		doctor_say(d, NULL, DOCTOR_OK, "", "NVIDIA driver %s", version);
 	else
 		doctor_say(d, NULL, DOCTOR_MISSING,
@@ -129,29 +119,21 @@ static bool is_configured(const struct doctor *d)
 	return found;
 }
 
-static bool restricted(const char *params)
-{
-	const char *p = strstr(params, "RmProfilingAdminOnly:");
-
-	return p && strtol(p + strlen("RmProfilingAdminOnly:"), NULL, 10) == 1;
-}
-
 void doctor_counters(struct doctor *d)
 {
 	uint64_t caps = d->facts.capabilities;
 	char params[16384], version[48];
-	unsigned driver = driver_version(d, version, sizeof(version));
+	unsigned driver = read_version(d, version, sizeof(version));
 	bool may = caps >> CAP_SYS_ADMIN & 1 ||
 		   (caps >> CAP_PERFMON & 1 && driver >= DRIVER_PERFMON);
 
-	if (doctor_read(d, "/proc/driver/nvidia/params", params,
-			sizeof(params)) <= 0) {
+	if (doctor_read(d, DRIVER_PARAMS_FILE, params, sizeof(params)) <= 0) {
 		doctor_say(d, NULL, DOCTOR_UNKNOWN, "",
 			   "whether profiling counters are restricted is not "
 			   "known: no /proc/driver/nvidia/params");
 		return;
 	}
-	if (!restricted(params))
+	if (!driver_restricts(params))
 		doctor_say(d, NULL, DOCTOR_OK, "",
 			   "profiling counters are open to all users "
 			   "(RmProfilingAdminOnly 0)");

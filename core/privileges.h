@@ -42,6 +42,8 @@
 /* To look at processes of other users. */
 #define PRIVILEGES_LOOK \
 	(PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_DAC_READ_SEARCH))
+/* To read GPU counters that are for administrators only. */
+#define PRIVILEGES_COUNTERS (PRIVILEGE(CAP_PERFMON) | PRIVILEGE(CAP_SYS_ADMIN))
 /* To enter the server's network. */
 #define PRIVILEGES_NETWORK \
 	(PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_SYS_ADMIN))
@@ -118,6 +120,7 @@ int privileges_may_read(const char *path);
 struct privileges_facts {
 	bool requests;      /* the source of requests works, or is not wanted */
 	bool by_packets;    /* and it is that of the packets, C */
+	bool counters;      /* that only CAP_SYS_ADMIN may read are wanted */
 	bool agents;        /* every GPU process has its agent, or never will */
 	bool filtered;      /* a process of the server has seccomp filters */
 	bool other_network; /* than ours, or it could not be told */
@@ -128,6 +131,10 @@ struct privileges_facts {
 /* Fill in what the processes of the server say; the rest of *f is the caller's. */
 struct target;
 void privileges_look(const struct target *t, struct privileges_facts *f);
+
+/* Those of PRIVILEGES_COUNTERS that this machine's driver asks for: 0 when its
+ * counters are open to all. */
+uint64_t privileges_counters(void);
 
 /* Of PRIVILEGES_ALL, those that it still makes sense to keep. */
 uint64_t privileges_needed(const struct privileges_facts *f);

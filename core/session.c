@@ -151,6 +151,8 @@ static void drop_unneeded(struct session *s, const struct snapshot *now)
 	const struct privileges_facts facts = {
 		.requests = s->settings->no_bpf || t1->state == TIER_OK,
 		.by_packets = now->health.rung[0] == 'C',
+		.counters = s->settings->counters != COUNTERS_OFF &&
+			    privileges_counters() >> CAP_SYS_ADMIN & 1,
 		.agents = agents_settled(s, now),
 		.model = watch_target(s->watch)->have_arch,
 	};
@@ -266,6 +268,8 @@ static int open_broker(struct session *s)
 	s->privileges = PRIVILEGES_ALL;
 	if (s->settings->no_bpf)
 		s->privileges &= ~(PRIVILEGES_BPF | PRIVILEGES_BPF_MORE);
+	if (s->settings->counters != COUNTERS_OFF)
+		s->privileges |= privileges_counters();
 	privileges_seal();
 	err = broker_new(&s->broker, s->privileges);
 	if (err)

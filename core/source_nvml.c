@@ -11,6 +11,7 @@
  */
 #include "core/clock.h"
 #include "core/gpu_home.h"
+#include "core/privileges.h"
 #include "core/source.h"
 #include "core/worker.h"
 #include "cupti/nvml.h"
@@ -82,6 +83,7 @@ static void thread_open(struct board *b)
 {
 	char why[sizeof(b->why)] = "";
 
+	(void)privileges_keep(privileges_counters());
 	if (clock_now_ns() < b->retry_ns)
 		return;
 	if (!nvml_open(&b->nvml, b->path[0] ? b->path : NULL, why, sizeof(why)))
@@ -137,7 +139,8 @@ static void thread_step(void *arg)
 	pthread_mutex_unlock(&b->lock);
 }
 
-static const struct worker_job job = { .step = thread_step,
+static const struct worker_job job = { .privileges = PRIVILEGES_COUNTERS,
+				       .step = thread_step,
 				       .end = thread_end,
 				       .free = board_free };
 

@@ -1,5 +1,6 @@
 /* Capabilities: sets of threads, what is needed, what a file must be. */
 #include "core/broker.h"
+#include "core/driver.h"
 #include "core/privileges.h"
 #include "core/worker.h"
 
@@ -68,6 +69,33 @@ static void containers_keep_sys_admin(void **state)
 	(void)state;
 	assert_true(HAS(privileges_needed(&network), CAP_SYS_ADMIN));
 	assert_true(HAS(privileges_needed(&filters), CAP_SYS_ADMIN));
+}
+
+static void counters_for_administrators_keep_sys_admin(void **state)
+{
+	const struct privileges_facts f = { .agents = true, .counters = true };
+
+	(void)state;
+	assert_true(HAS(privileges_needed(&f), CAP_SYS_ADMIN));
+}
+
+static void the_driver_s_files_are_read(void **state)
+{
+	char v[16];
+
+	(void)state;
+	assert_int_equal(driver_version("NVRM version: NVIDIA UNIX x86_64 "
+					"Kernel Module  570.86.10  Fri\n"
+					"GCC version:  12.2",
+					v, sizeof(v)),
+			 570);
+	assert_string_equal(v, "570.86.10");
+	assert_int_equal(driver_version("no\n570.1", v, sizeof(v)), 0);
+	assert_int_equal(driver_version("", v, sizeof(v)), 0);
+	assert_string_equal(v, "");
+	assert_true(driver_restricts("A: 0\nRmProfilingAdminOnly: 1\n"));
+	assert_false(driver_restricts("RmProfilingAdminOnly: 0\nA: 1\n"));
+	assert_false(driver_restricts(""));
 }
 
 static void another_user_or_no_model_keeps_reading(void **state)
@@ -145,6 +173,8 @@ int main(void)
 		cmocka_unit_test(a_settled_server_of_ours_needs_four),
 		cmocka_unit_test(packets_keep_net_admin),
 		cmocka_unit_test(containers_keep_sys_admin),
+		cmocka_unit_test(counters_for_administrators_keep_sys_admin),
+		cmocka_unit_test(the_driver_s_files_are_read),
 		cmocka_unit_test(another_user_or_no_model_keeps_reading),
 		cmocka_unit_test(only_root_s_or_our_own_files_are_trusted),
 		cmocka_unit_test(an_unknown_user_cannot_be_become),
