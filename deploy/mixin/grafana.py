@@ -109,6 +109,8 @@ class Panel:
         if meaning:
             about += "\n\n" + meaning
         options = dict(OPTIONS[self.kind], **self.more.get("options", {}))
+        if self.kind == "heatmap": # it takes the unit of its cells from here
+            options["cellValues"] = {"unit": self.unit}
         return {"id": number, "type": self.kind, "title": self.title,
                 "description": about, "datasource": DATASOURCE,
                 "gridPos": {"x": x, "y": y, "w": self.w, "h": self.h},
