@@ -21,7 +21,8 @@ struct views {
 	bool json;
 	struct text text; /* of the last JSON line */
 	struct notify notify;
-	bool told; /* the service manager, that we are up */
+	bool told;          /* the service manager, that we are up */
+	double published_s; /* unix seconds, of all servers */
 };
 
 bool views_want_screen(const struct settings *s)
@@ -179,7 +180,10 @@ int views_publish_all(struct views *v, const struct snapshot *const *list,
 	if (v->http)
 		http_publish(v->http, list, n, left_out);
 	for (unsigned i = 0; v->json && i < n && !err; i++)
-		err = print_json(v, list[i]);
+		if (!list[i]->health.target_gone ||
+		    list[i]->health.target_gone_seconds > v->published_s)
+			err = print_json(v, list[i]);
+	v->published_s = clock_unix_s();
 	return err;
 }
 

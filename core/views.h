@@ -39,7 +39,7 @@ int views_open(struct views **out, const struct views_config *config, char *why,
 int views_publish(struct views *v, const struct snapshot *s);
 
 /* The snapshots of all servers but left_out: served, and a line of JSON for
- * each. */
+ * each; the last one of a server that has ended is printed once. */
 int views_publish_all(struct views *v, const struct snapshot *const *list,
 		      unsigned n, unsigned left_out);
 

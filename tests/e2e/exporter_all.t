@@ -141,6 +141,23 @@ def same_port(port, number):
         x.startswith(f"vllm:{number}") for x in up) == 2, up)
 
 
+def json_lines(sim):
+    top = scrape.start(f"{scrape.O}/moetop", "--all", "--json", "--count", "4",
+                       "--interval", "0.7", "--no-inject", "--no-bpf",
+                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                       text=True)
+    first = [json.loads(top.stdout.readline())["target"] for _ in range(3)]
+    sim.kill()
+    sim.wait()
+    rest = [json.loads(x) for x in top.stdout]
+    check("--json --all prints a line for each",
+          len({x["server"] for x in first}) == 3, first)
+    last = [x for x in rest if x["target"]["pid"] == sim.pid]
+    check("the end of one is a line, and its last", top.wait(20) == 0 and
+          [x["health"]["target_gone"] for x in last].count(True) == 1 and
+          last[-1]["health"]["target_gone"], last)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         top, manager, port, log = start_service(folder)
@@ -150,8 +167,8 @@ def main():
         check("there is no server yet",
               'moetop_exporter_servers{state="watched"} 0' in read(port))
         vllm_sim, a = scrape.start_sim("--users", "8", model="qwen3-30b")
-        _, b = scrape.start_sim("--engine", "sglang", "--users", "3",
-                                model="mixtral-8x7b")
+        sglang_sim, b = scrape.start_sim("--engine", "sglang", "--users", "3",
+                                         model="mixtral-8x7b")
         names = two(port, a, b)
         one_hangs(port, vllm_sim, *names)
         one_ends_and_comes_again(port, vllm_sim, a, *names)
@@ -164,13 +181,7 @@ def main():
         said = log.read()
         check("the log is a few lines", 4 <= said.count("\n") <= 9 and
               "watched from now on" in said and "has ended" in said, said)
-        r = subprocess.run([f"{scrape.O}/moetop", "--all", "--json", "--count",
-                            "1", "--no-inject", "--no-bpf"],
-                           capture_output=True, text=True, timeout=20)
-        got = [json.loads(x)["target"]["server"]
-               for x in r.stdout.splitlines()]
-        check("--json --all prints a line for each", r.returncode == 0 and
-              len(got) == 3 and len(set(got)) == 3, (got, r.stderr))
+        json_lines(sglang_sim)
         scrape.end_all()
     tap.end()
 
