@@ -5,6 +5,7 @@
 #                   simulated server under a load that sweeps 1 to 2000 users
 #   make test       everything that CI runs
 #   make bench      what moetop costs, as docs/OVERHEAD.md states it
+#   make screenshots  the pictures of README, again
 #   make published  what others have measured, against the model
 #   make soak       1000 times attached and detached, 200 times killed; root
 #   make soak-exporter  Prometheus and bad clients at /metrics, 20 minutes
@@ -219,10 +220,17 @@ docs: $(O)/tests/unit/exporter/test_metrics_doc
 	$(Q)UPDATE=1 CMOCKA_MESSAGE_OUTPUT=TAP $< >/dev/null
 	$(Q)deploy/mixin/generate.py
 
+# The pictures of README and docs/, from the scenes of the golden screens.
+screenshots: $(O)/tests/term/picture
+	$(Q)for s in 1-overview 3-experts 6-valley; do \
+	    $< near $${s%%-*} 120 40 dark | tools/screenshot.py \
+	        "moetop - $${s#*-}" docs/screens/$${s#*-}.svg || exit 1; done
+
 # What moetop costs; docs/OVERHEAD.md keeps the figures.  Root, a quiet machine.
 bench: all $(tools)
 	$(O)/tests/bench/bench_agent
 	$(O)/tests/bench/bench_model
+	$(O)/tests/bench/bench_screen
 	$(O)/tests/bench/bench_discover
 	$(O)/tests/bench/bench_exporter $(O)/scrape.txt
 	tests/bench/bench_prometheus_client.py $(O)/scrape.txt
@@ -298,7 +306,7 @@ uninstall:
 clean:
 	rm -rf build
 
-.PHONY: test-kernels all unit san clang fuzz fuzz-programs test test-vllm bench soak soak-exporter deps deps-build deps-test \
+.PHONY: test-kernels screenshots all unit san clang fuzz fuzz-programs test test-vllm bench soak soak-exporter deps deps-build deps-test \
 	abi-check docs demo install uninstall clean
 .DELETE_ON_ERROR:
 .SECONDARY:
