@@ -77,22 +77,37 @@ static void feed_family(struct promtext *x, const char *name, json_t *list)
 	}
 }
 
+/* {"name": ..., "labels": ..., "value": ...} in one of its spellings. */
 static bool feed_object(struct promtext *x, json_t *o)
 {
 	json_t *metric = json_object_get(o, "metric");
+	json_t *value = json_object_get(o, "value");
+	json_t *list = json_object_get(o, "metrics");
 	const char *name =
 		json_string_value(json_object_get(metric, "__name__"));
-	json_t *list = json_object_get(o, "metrics");
 
-	if (name && json_object_get(o, "value")) {
-		feed_sample(x, name, metric, json_object_get(o, "value"));
+	if (name && value) {
+		feed_sample(x, name, metric, value);
 		return true;
 	}
-	name = json_string_value(json_object_get(o, "name"));
-	if (!name || !json_is_array(list))
+	name = json_string_value(
+		json_is_string(metric) ? metric : json_object_get(o, "name"));
+	if (name && value)
+		feed_sample(x, name, json_object_get(o, "labels"), value);
+	else if (name && json_is_array(list))
+		feed_family(x, name, list);
+	else
 		return false;
-	feed_family(x, name, list);
 	return true;
+}
+
+/* {"name": number} and {"name{label=\"value\"}": number}. */
+static void feed_member(struct promtext *x, const char *key, const json_t *v)
+{
+	feed(x, key);
+	promtext_feed(x, " ", 1);
+	feed_number(x, v);
+	promtext_feed(x, "\n", 1);
 }
 
 static void walk(struct promtext *x, json_t *v, unsigned depth)
@@ -110,8 +125,14 @@ static void walk(struct promtext *x, json_t *v, unsigned depth)
 		walk(x, json_array_get(v, i), depth + 1);
 	if (!json_is_object(v) || feed_object(x, v))
 		return;
-	for (it = json_object_iter(v); it; it = json_object_iter_next(v, it))
-		walk(x, json_object_iter_value(it), depth + 1);
+	for (it = json_object_iter(v); it; it = json_object_iter_next(v, it)) {
+		json_t *child = json_object_iter_value(it);
+
+		if (json_is_number(child))
+			feed_member(x, json_object_iter_key(it), child);
+		else
+			walk(x, child, depth + 1);
+	}
 }
 
 bool promtext_json_feed(struct promtext *x, const char *text, size_t bytes)
