@@ -3,6 +3,7 @@
 
 Scripted processes with the titles, sockets and files of real ones.  Needs root.
 """
+import contextlib
 import json
 import os
 import subprocess
@@ -43,59 +44,57 @@ TRACKER = {"args": ["/opt/venv/bin/python3", "-B", "-c",
 SERVE = [titled("VLLM::EngineCore", titled("VLLM::Worker_TP0_EP0"),
                 titled("VLLM::Worker_TP1_EP1")), TRACKER]
 
-# name: layout, ranks by their titles
 LAYOUTS = {
     "vLLM, one process with the GPU":
-        (vllm(children=[titled("VLLM::EngineCore"), TRACKER]), 0),
+        vllm(children=[titled("VLLM::EngineCore"), TRACKER]),
     "vLLM, tensor and expert parallel":
-        (vllm("-tp", "2", "--enable-expert-parallel", children=SERVE), 2),
+        vllm("-tp", "2", "--enable-expert-parallel", children=SERVE),
     "vLLM, data parallel with a pool of API servers":
-        (vllm("-dp", "2", listen=[], children=[
+        vllm("-dp", "2", listen=[], children=[
             titled("VLLM::APIServer_0", listen=[0]),
             titled("VLLM::APIServer_1"), titled("VLLM::EngineCore_DP0"),
             titled("VLLM::EngineCore_DP1"), titled("VLLM::DPCoordinator")]),
-         0),
     "vLLM, a front end in Rust":
-        (vllm(listen=[], children=[
+        vllm(listen=[], children=[
             titled("VLLM::EngineCore"),
             {"args": ["vllm-rs", "frontend", "--listen-fd", "9"],
-             "listen": [0]}]), 0),
+             "listen": [0]}]),
     "vLLM by its module":
-        ({"args": ["python3", "-m", "vllm.entrypoints.openai.api_server",
+        {"args": ["python3", "-m", "vllm.entrypoints.openai.api_server",
                    "--model", "org/name", "--port", "@PORT"], "listen": [0],
-          "children": [titled("VLLM::EngineCore")]}, 0),
+          "children": [titled("VLLM::EngineCore")]},
     "vLLM with cut titles":
-        (vllm("-tp", "2", children=[titled("VLLM::En"),
+        vllm("-tp", "2", children=[titled("VLLM::En"),
                                     titled("VLLMWorker_TP"),
-                                    titled("VLLM::Worker   ")]), 2),
+                                    titled("VLLM::Worker   ")]),
     "SGLang, four ranks":
-        (sglang("--tp", "4", children=[
+        sglang("--tp", "4", children=[
             titled(f"sglang::scheduler_TP{i}") for i in range(4)] +
-            [titled("sglang::detokenizer")]), 4),
+            [titled("sglang::detokenizer")]),
     "SGLang, data parallel below a controller":
-        (sglang("--dp", "2", children=[
+        sglang("--dp", "2", children=[
             titled("sglang::data_parallel_controller",
                    titled("sglang::scheduler_DP0_TP0"),
                    titled("sglang::scheduler_DP1_TP0")),
-            titled("sglang::detokenizer")]), 2),
+            titled("sglang::detokenizer")]),
     "SGLang, tokenizer workers share the port":
-        (sglang("--tokenizer-worker-num", "2", listen=[], children=[
+        sglang("--tokenizer-worker-num", "2", listen=[], children=[
             titled("sglang::scheduler"),
             titled("sglang::tokenizer_worker:77", listen=[0]),
-            titled("sglang::detokenizer_router")]), 1),
+            titled("sglang::detokenizer_router")]),
     "SGLang, the socket in the scheduler":
-        (sglang(listen=[], children=[titled("sglang::scheduler_TP0",
-                                            listen=[0])]), 1),
+        sglang(listen=[], children=[titled("sglang::scheduler_TP0",
+                                            listen=[0])]),
     "SGLang by its command, other titles":
-        ({"args": ["/usr/local/bin/python3", "/usr/local/bin/sglang", "serve",
+        {"args": ["/usr/local/bin/python3", "/usr/local/bin/sglang", "serve",
                    "--model-path", "org/name", "--port", "@PORT"],
           "listen": [0],
           "children": [titled("sglang::scheduler_gpu0_tp0"),
                        titled("sglang::scheduler_gpu1_tp1"),
-                       titled("sglang::detokenizer")]}, 2),
+                       titled("sglang::detokenizer")]},
     "a server below wrappers":
-        ({"args": ["tini", "--", "uv", "run", "vllm", "serve", "org/name"],
-          "children": [vllm(children=SERVE)]}, 2),
+        {"args": ["tini", "--", "uv", "run", "vllm", "serve", "org/name"],
+          "children": [vllm(children=SERVE)]},
 }
 
 
@@ -109,30 +108,47 @@ def servers(prefix=()):
             if line.split() and line.split()[0].isdigit()}, r
 
 
-def look(pid, *options, prefix=()):
-    r = subprocess.run([*prefix, MOETOP, *(["-p", str(pid)] if pid else []),
-                        "--json", "--count", "1", "--interval", ".1",
-                        "--no-inject", "--no-bpf", *options],
-                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                       stderr=subprocess.PIPE, text=True, timeout=20)
-    return json.loads(r.stdout)["target"] if r.returncode == 0 else r
+def start_look(pid, prefix=()):
+    return subprocess.Popen(
+        [*prefix, MOETOP, *(["-p", str(pid)] if pid else []), "--json",
+         "--count", "1", "--interval", ".1", "--no-inject", "--no-bpf"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True)
+
+
+def end_look(moetop):
+    """What it says of its target, or how it ended."""
+    out, err = moetop.communicate(timeout=20)
+    if moetop.returncode == 0:
+        return json.loads(out)["target"]
+    return subprocess.CompletedProcess(moetop.args, moetop.returncode, out,
+                                       err)
+
+
+def look(pid, prefix=()):
+    return end_look(start_look(pid, prefix))
 
 
 def layouts():
-    for name, (layout, ranks) in LAYOUTS.items():
-        # a port that @PORT of a parent cannot know is that of the child
-        with Server(layout, env={"HF_HOME": "/nonexistent"}) as s:
+    with contextlib.ExitStack() as stack:
+        all_of_them = [stack.enter_context(Server(layout))
+                       for layout in LAYOUTS.values()]
+        found, r = servers()
+        looks = [[start_look(p) for p in (s.pid, s.pids[-1])]
+                 for s in all_of_them]
+        for name, s, started in zip(LAYOUTS, all_of_them, looks):
             first = s.pids[1] if "wrappers" in name else s.pid
-            found, r = servers()
-            mine = {p: l for p, l in found.items() if p in s.pids}
             engine = "sglang" if "SGLang" in name else "vllm"
-            check(f"{name}: one entry, its first process",
+            mine = {p: l for p, l in found.items() if p in s.pids}
+            check(f"{name}: one entry, its first process, its port",
                   list(mine) == [first] and mine[first][1] == engine and
-                  mine[first][3] == "org/name", (mine, s.pids, r.stdout))
-            told = [look(p) for p in (s.pid, s.pids[-1])]
+                  mine[first][3] == "org/name" and
+                  mine[first][5] == str(s.port), (mine, s.pids, r.stdout))
+            told = [end_look(m) for m in started]
             check(f"{name}: the same by its first and its last process",
                   all(isinstance(t, dict) and t["engine"] == engine and
-                      t["model"] == "org/name" for t in told), told)
+                      t["model"] == "org/name" and t["port"] == s.port
+                      for t in told), told)
 
 
 def left_over():
@@ -219,11 +235,16 @@ def inside(tmp):
     wanted = {"m": 16, "abs": None, "rel": None, "fifo": None, "huge": None,
               "binary": None, "loop": None}
     got = {}
-    for model in wanted:
-        layout = vllm(model=f"/{model}", listen=[8000], root=root,
-                      children=[titled("VLLM::EngineCore", root=root)])
-        with Server(layout, prefix=SPACES) as s:
-            told = look(s.pids[-1])
+    with contextlib.ExitStack() as stack:
+        looks = {}
+        for model in wanted:
+            s = stack.enter_context(Server(
+                vllm(model=f"/{model}", listen=[8000], root=root,
+                     children=[titled("VLLM::EngineCore", root=root)]),
+                prefix=SPACES))
+            looks[model] = start_look(s.pids[-1])
+        for model, moetop in looks.items():
+            told = end_look(moetop)
             got[model] = told["experts"] if isinstance(told, dict) else told
             if model == "m":
                 check("in namespaces and a root of its own: engine and port",
