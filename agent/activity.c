@@ -1,31 +1,41 @@
 #include "agent/activity.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "agent/state.h"
 #include "agent/targets.h"
 
-#define EAGER_SLOTS 32768u /* routing launches remembered, by correlation */
+#define EAGER_SLOTS 32768u /* launches remembered, by correlation */
+#define FOUND_SLOTS 4096u  /* layers of graphs, a power of two */
 #define TRIES_MAX 64u
 #define STEP_LONGEST_NS 2000000000ull /* more is a pause, not a step */
 
-struct eager {
-	struct launch launch, align;
+/* What a layer of a graph says, for as long as a window is reduced. */
+struct found {
+	uint64_t node; /* of its anchor; 0: empty */
+	int err;
+	struct layer_rows_at at;
 };
 
-static uint32_t last_routing; /* slot of the last routing launch */
+struct eager {
+	struct launch launch[EAGER_SLOTS];
+	struct found found[FOUND_SLOTS];
+	/* Launches since the last layer was opened. */
+	struct launch layer[LAYER_LAUNCHES];
+	uint32_t n;
+};
 
 int activity_init(void)
 {
 	void *p;
 
 	agent.last_exec = UINT32_MAX;
-	last_routing = 0;
 	if (agent.eager)
 		return 0;
-	p = mmap(NULL, EAGER_SLOTS * sizeof(*agent.eager),
-		 PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	p = mmap(NULL, sizeof(*agent.eager), PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED)
 		return -ENOMEM;
@@ -36,7 +46,7 @@ int activity_init(void)
 void activity_fini(void)
 {
 	if (agent.eager)
-		munmap(agent.eager, EAGER_SLOTS * sizeof(*agent.eager));
+		munmap(agent.eager, sizeof(*agent.eager));
 	agent.eager = NULL;
 }
 
@@ -51,9 +61,14 @@ void activity_set_layers(uint32_t layers)
 static void learn_exec(uint32_t i, struct graph_exec *e, struct exec_info *info)
 {
 	uint32_t id = atomic_load(&e->id), anchors;
+	struct model_hint hint;
 
+	activity_hint(&hint);
 	if (info->id != id)
 		*info = (struct exec_info){ .id = id };
+	if (memcmp(&info->hint, &hint, sizeof(hint)) != 0)
+		info->tries = 0;
+	info->hint = hint;
 	if (info->tries >= TRIES_MAX)
 		return;
 	info->tries = targets_learn(i) ? TRIES_MAX : info->tries + 1;
@@ -138,29 +153,49 @@ static void take_graph(const struct launch_entry *l)
 
 /* ---- eager work ------------------------------------------------------------ */
 
-static void take_routing(const struct launch_entry *l)
+/* What the launches since the last layer was opened say together. */
+static void close_layer(uint64_t time_ns)
 {
-	struct moe_launch m;
+	struct eager *e = agent.eager;
+	struct model_hint hint;
+	struct layer_rows_at at;
+
+	activity_hint(&hint);
+	if (e->n && !layer_read(agent.functions, e->layer, e->n, &hint, &at)) {
+		activity_learn(&at);
+		targets_note(&at, time_ns);
+	}
+	e->n = 0;
+}
+
+/* The layer's own number of rows, if its first kernel tells it. */
+static void take_opener(const struct launch_entry *l)
+{
+	struct model_hint hint;
+	struct layer_rows_at at;
 	uint64_t rows = 0;
 
-	agent.last_exec = UINT32_MAX;
-	last_routing = l->launch.correlation % EAGER_SLOTS;
-	agent.eager[last_routing] = (struct eager){ .launch = l->launch };
-	if (launch_read(agent.functions, &l->launch, NULL, &m) == 0) {
-		rows = m.rows;
-		targets_note(&m);
-	}
+	activity_hint(&hint);
+	if (!layer_read(agent.functions, &l->launch, 1, &hint, &at))
+		rows = at.rows.rows;
 	take_anchors(l->time_ns, 1, rows);
 }
 
-static void take_align(const struct launch_entry *l)
+static void take_launch(const struct launch_entry *l)
 {
-	struct eager *e = &agent.eager[last_routing];
-	struct moe_launch m;
+	struct eager *e = agent.eager;
 
-	e->align = l->launch;
-	if (launch_read(agent.functions, &e->launch, &e->align, &m) == 0)
-		targets_note(&m);
+	agent.last_exec = UINT32_MAX;
+	e->launch[l->launch.correlation % EAGER_SLOTS] = l->launch;
+	e->layer[e->n] = l->launch;
+	if (e->n && layer_length(agent.functions, e->layer, e->n + 1) <= e->n) {
+		close_layer(l->time_ns);
+		e->layer[0] = l->launch;
+	}
+	if (e->n + 1 < LAYER_LAUNCHES)
+		e->n++;
+	if (l->kind == LAUNCH_OPENS)
+		take_opener(l);
 }
 
 void activity_drain(void)
@@ -172,33 +207,100 @@ void activity_drain(void)
 	     n < 4 * LAUNCH_LOG_SLOTS && launch_log_take(agent.log, &l); n++) {
 		if (l.kind == LAUNCH_GRAPH)
 			take_graph(&l);
-		else if (l.kind == LAUNCH_ROUTING)
-			take_routing(&l);
 		else
-			take_align(&l);
+			take_launch(&l);
 	}
 	agent.tick.launches = atomic_load(&agent.launches);
 	agent.totals.launches = agent.tick.launches;
 	agent.tick.callback_ns = atomic_load(&agent.callback_ns);
 }
 
-int activity_find_launch(void *arg, const struct reduce_event *anchor,
-			 struct moe_launch *out)
+/* ---- rows of a layer --------------------------------------------------------- */
+
+void activity_hint(struct model_hint *out)
 {
-	struct launch l, align;
-	const struct eager *e = &agent.eager[anchor->correlation % EAGER_SLOTS];
+	const struct ring_control *c = &agent.ring.h->control;
+	uint32_t experts =
+		atomic_load_explicit(&c->experts, memory_order_relaxed);
+	uint32_t top_k = atomic_load_explicit(&c->top_k, memory_order_relaxed);
+
+	out->experts = experts <= EXPERTS_MAX ? experts : 0;
+	out->top_k = top_k <= ROW_K_MAX ? top_k : 0;
+	if (!out->experts)
+		out->experts = atomic_load_explicit(&agent.experts,
+						    memory_order_relaxed);
+	if (!out->top_k)
+		out->top_k = atomic_load_explicit(&agent.top_k,
+						  memory_order_relaxed);
+}
+
+void activity_learn(const struct layer_rows_at *at)
+{
+	if (at->rows.what != ROWS_IDS)
+		return;
+	agent.experts = at->rows.experts;
+	/* Fused shared experts are among the columns. */
+	if (at->rows.wide == at->rows.experts)
+		agent.top_k = at->rows.k;
+}
+
+void activity_forget_rows(void)
+{
+	memset(agent.eager->found, 0, sizeof(agent.eager->found));
+}
+
+static bool may_tell(unsigned klass)
+{
+	enum kernel_group g = kernel_class_group(klass);
+
+	return g == GROUP_ROUTE || g == GROUP_EXPERT || g == GROUP_COMM;
+}
+
+/* The launches behind a layer's kernels, as far as they are known. */
+static size_t gather(const struct reduce_event *ev, uint32_t n,
+		     struct launch *out)
+{
+	size_t found = 0;
+
+	for (uint32_t i = 0; i < n && found < LAYER_LAUNCHES; i++) {
+		const struct launch *e;
+
+		if (ev[i].graph != ev[0].graph || !may_tell(ev[i].klass))
+			continue;
+		e = &agent.eager->launch[ev[i].correlation % EAGER_SLOTS];
+		if (ev[i].graph &&
+		    !graph_map_find(agent.map, ev[i].graph_node, &out[found]))
+			found++;
+		else if (!ev[i].graph && e->correlation == ev[i].correlation)
+			out[found++] = *e;
+	}
+	return found;
+}
+
+int activity_find_rows(void *arg, const struct reduce_event *ev, uint32_t n,
+		       struct layer_rows_at *out)
+{
+	uint64_t node = ev[0].graph ? ev[0].graph_node : 0;
+	struct found *f =
+		&agent.eager->found[(node * 0x9fb21c651e98df25ull >> 40) %
+				    FOUND_SLOTS];
+	struct launch l[LAYER_LAUNCHES];
+	struct model_hint hint;
+	size_t launches;
 	int err;
 
 	(void)arg;
-	if (anchor->graph) {
-		err = graph_map_find(agent.map, anchor->graph_node, &l, &align);
-		if (err)
-			return err;
-		return launch_read(agent.functions, &l,
-				   align.args ? &align : NULL, out);
+	if (node && f->node == node) {
+		*out = f->at;
+		return f->err;
 	}
-	if (e->launch.correlation != anchor->correlation)
-		return -ENOENT;
-	return launch_read(agent.functions, &e->launch,
-			   e->align.args ? &e->align : NULL, out);
+	activity_hint(&hint);
+	launches = gather(ev, n, l);
+	err = launches ? layer_read(agent.functions, l, launches, &hint, out)
+		       : -ENOENT;
+	if (node)
+		*f = (struct found){ .node = node, .err = err };
+	if (node && !err)
+		f->at = *out;
+	return err;
 }

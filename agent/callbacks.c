@@ -13,11 +13,9 @@
 #define CALLBACK_LONGEST_NS 50000u
 #define SPARE_BYTES 8192
 
-enum current { CURRENT_NONE, CURRENT_ROUTING, CURRENT_ALIGN };
-
 THREAD_LOCAL bool inside;
 THREAD_LOCAL uint32_t turn;
-THREAD_LOCAL enum current current; /* launch between its ENTER and EXIT */
+THREAD_LOCAL bool launching; /* between ENTER and EXIT of current_launch */
 THREAD_LOCAL struct launch current_launch;
 THREAD_LOCAL uint32_t last_correlation;
 THREAD_LOCAL uint32_t clone_group; /* graph id of the last copied node */
@@ -33,7 +31,7 @@ static void launch_enter(const struct cupti_callback_data *d, void *f,
 		functions_get(agent.functions, f, stub, d->symbol_name);
 	int state;
 
-	current = CURRENT_NONE;
+	launching = false;
 	if (!fn)
 		return;
 	state = atomic_load_explicit(&fn->state, memory_order_acquire);
@@ -43,19 +41,20 @@ static void launch_enter(const struct cupti_callback_data *d, void *f,
 		return;
 	launch_capture(&current_launch, agent.functions, fn, params, grid_x);
 	current_launch.correlation = d->correlation;
-	current = fn->align ? CURRENT_ALIGN : CURRENT_ROUTING;
+	launching = true;
 	atomic_store_explicit(&agent.context, d->context, memory_order_relaxed);
 }
 
 /* A launch that made a graph node was taken by node_created. */
 static void launch_exit(void)
 {
-	enum launch_kind kind =
-		current == CURRENT_ALIGN ? LAUNCH_ALIGN : LAUNCH_ROUTING;
+	enum launch_kind kind;
 
-	if (current == CURRENT_NONE)
+	if (!launching)
 		return;
-	current = CURRENT_NONE;
+	launching = false;
+	kind = launch_opens(agent.functions, &current_launch) ? LAUNCH_OPENS
+							      : LAUNCH_OTHER;
 	launch_log_push(agent.log, kind, agent_now_ns(), 0, &current_launch);
 }
 
@@ -231,6 +230,9 @@ static void call(int domain, uint32_t cbid, const struct cupti_callback_data *d)
 		return;
 	if (is_capture(domain, cbid)) {
 		client_note_capture(cbid, d);
+		if (cbid == CBID_STREAM_END_CAPTURE ||
+		    cbid == CBID_STREAM_END_CAPTURE_PTSZ)
+			exact_place(d);
 		return;
 	}
 	if (d->site != CUPTI_ENTER) {
@@ -259,7 +261,6 @@ static bool node_id(void *node, uint64_t *id)
 
 static void node_created(const struct cupti_graph_data *g)
 {
-	bool known = current != CURRENT_NONE;
 	uint64_t id;
 
 	client_note_node(agent_now_ns());
@@ -268,9 +269,9 @@ static void node_created(const struct cupti_graph_data *g)
 	atomic_fetch_add_explicit(&agent.captured, 1, memory_order_relaxed);
 	if (!node_id(g->node, &id))
 		return;
-	graph_map_created(agent.map, id, known ? &current_launch : NULL,
-			  current == CURRENT_ALIGN);
-	current = CURRENT_NONE;
+	graph_map_created(agent.map, id, g->node,
+			  launching ? &current_launch : NULL);
+	launching = false;
 }
 
 static void node_cloned(const struct cupti_graph_data *g)

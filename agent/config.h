@@ -31,7 +31,11 @@
 	       "kernel records that one window can hold")                 \
 	CONFIG(rows, "MOETOP_ROWS", 1, 0, 2,                              \
 	       "rows per expert until a collector says otherwise: "       \
-	       "0 off, 1 sampled, 2 exact")
+	       "0 off, 1 sampled, 2 exact")                               \
+	CONFIG(experts, "MOETOP_EXPERTS", 0, 0, 1024,                     \
+	       "routed experts of a MoE layer until a collector tells")   \
+	CONFIG(top_k, "MOETOP_TOP_K", 0, 0, 64,                           \
+	       "experts of a token until a collector tells")
 
 struct config {
 #define CONFIG(member, ...) uint32_t member;

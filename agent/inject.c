@@ -85,6 +85,8 @@ static int make_ring(void)
 	atomic_store(&agent.ring.h->control.budget_ppm,
 		     agent.config.budget_ppm);
 	atomic_store(&agent.ring.h->control.rows_mode, agent.config.rows);
+	atomic_store(&agent.ring.h->control.experts, agent.config.experts);
+	atomic_store(&agent.ring.h->control.top_k, agent.config.top_k);
 	return 0;
 }
 

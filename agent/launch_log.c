@@ -1,6 +1,7 @@
 #include "agent/launch_log.h"
 
 #define MASK (LAUNCH_LOG_SLOTS - 1)
+#define LATEST_BACK 12u /* of one layer there are fewer */
 
 void launch_log_push(struct launch_log *log, enum launch_kind kind,
 		     uint64_t time_ns, uint32_t exec,
@@ -61,10 +62,17 @@ bool launch_log_take(struct launch_log *log, struct launch_entry *out)
 bool launch_log_latest(struct launch_log *log, struct launch_entry *out)
 {
 	uint64_t head = atomic_load_explicit(&log->head, memory_order_acquire);
+	struct launch_entry e;
+	bool any = false;
 
-	for (uint64_t back = 1; back <= 4 && back <= head; back++)
-		if (copy_entry(log, head - back, out) &&
-		    out->kind != LAUNCH_ALIGN)
-			return true;
-	return false;
+	for (uint64_t back = 1; back <= LATEST_BACK && back <= head; back++) {
+		if (!copy_entry(log, head - back, &e) ||
+		    (any && e.kind == LAUNCH_OTHER))
+			continue;
+		*out = e;
+		any = true;
+		if (e.kind != LAUNCH_OTHER)
+			break;
+	}
+	return any;
 }

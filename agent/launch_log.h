@@ -16,7 +16,11 @@
 
 #define LAUNCH_LOG_SLOTS 8192u /* a power of two */
 
-enum launch_kind { LAUNCH_GRAPH, LAUNCH_ROUTING, LAUNCH_ALIGN };
+enum launch_kind {
+	LAUNCH_GRAPH,
+	LAUNCH_OPENS, /* of a kernel that opens a layer */
+	LAUNCH_OTHER, /* of another one that the adapters know */
+};
 
 struct launch_entry {
 	uint64_t time_ns;
@@ -45,7 +49,8 @@ void launch_log_push(struct launch_log *log, enum launch_kind kind,
 /* The oldest entry; false when there is none. */
 bool launch_log_take(struct launch_log *log, struct launch_entry *out);
 
-/* The newest entry that is not an alignment, without taking it.  Any thread. */
+/* The newest entry, better one that is not LAUNCH_OTHER, without taking it.  Any
+ * thread. */
 bool launch_log_latest(struct launch_log *log, struct launch_entry *out);
 
 #endif

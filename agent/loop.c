@@ -26,7 +26,10 @@
 #define LOOP_WINDOW_NS 10000000ull
 #define LOOP_NS 20000000ull
 #define LOOP_QUIET_NS 100000000ull
-#define STUB_LOOKS 30u /* a second apart */
+#define LOOP_AWAIT_NS \
+	1000000ull         /* for the host's context, before it captures */
+#define ROWS_EXACT_MODE 2u /* ring_control.rows_mode */
+#define STUB_LOOKS 30u     /* a second apart */
 #define EXIT_WAIT_NS 1000000ull
 #define EXIT_WAITS 200u
 
@@ -115,21 +118,6 @@ static bool meet_device(void)
 	return true;
 }
 
-/* Only sampling is built in: another wish is answered once. */
-static bool rows_wanted(void)
-{
-	static uint32_t last;
-	uint32_t mode = atomic_load(&agent.ring.h->control.rows_mode);
-
-	if (mode > 1 && mode != last)
-		publish_text(TEXT_WARNING,
-			     "rows: mode %u (2: exact) is not built into this "
-			     "version; they are sampled",
-			     mode);
-	last = mode;
-	return mode != 0;
-}
-
 /* May records be taken of this CUPTI life, or of a new one? */
 static bool has_records(uint64_t now_ns, bool collector)
 {
@@ -152,7 +140,7 @@ static bool has_records(uint64_t now_ns, bool collector)
 static void open_if_due(uint64_t now_ns, bool collector)
 {
 	struct ring_control *c = &agent.ring.h->control;
-	bool rows = rows_wanted();
+	bool rows = atomic_load(&c->rows_mode) != 0;
 
 	/* After an abort the sampler may still be at work. */
 	if (!sampler_is_idle() || !has_records(now_ns, collector))
@@ -169,6 +157,8 @@ static void step(uint64_t now_ns, bool collector)
 
 	if (meet_device())
 		functions_validate(agent.functions, &agent.cuda);
+	exact_prepare(atomic_load(&agent.ring.h->control.rows_mode) ==
+		      ROWS_EXACT_MODE);
 	activity_drain();
 	if (agent.tick.launches != launches)
 		agent.launch_ns = now_ns;
@@ -273,7 +263,11 @@ static bool turn_begin(void)
 
 static void rest(void)
 {
-	uint64_t ns = LOOP_QUIET_NS;
+	bool awaits = agent.state != AGENT_STUB &&
+		      atomic_load(&agent.ring.h->control.rows_mode) ==
+			      ROWS_EXACT_MODE &&
+		      atomic_load(&agent.exact.state) == EXACT_OFF;
+	uint64_t ns = awaits ? LOOP_AWAIT_NS : LOOP_QUIET_NS;
 	struct timespec t = { 0 };
 
 	if (collector_lives(agent_now_ns()))

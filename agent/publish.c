@@ -163,6 +163,11 @@ static void put_experts(uint32_t number, unsigned phase, unsigned layer,
 	}
 }
 
+static uint32_t saturate(uint64_t n)
+{
+	return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
 static void put_rows(uint32_t number, unsigned phase, unsigned layer,
 		     const struct layer_rows *l)
 {
@@ -182,6 +187,14 @@ static void put_rows(uint32_t number, unsigned phase, unsigned layer,
 		.max_rows = l->max_rows,
 		.tokens = l->tokens,
 		.padded_rows = l->padded_rows,
+		.exact_cells = l->exact_cells,
+		.direct_cells = l->direct_cells,
+		.blocks = l->blocks,
+		.placed_cells = l->placed_cells,
+		.placed_experts = (uint16_t)l->placed_experts,
+		.placed_rows = saturate(l->placed_rows),
+		.placed_active = saturate(l->placed_active),
+		.dropped = l->tokens ? (uint16_t)(l->dropped / l->tokens) : 0,
 	};
 	put(&r, REC_ROWS);
 }

@@ -20,8 +20,8 @@ static _Thread_local __attribute__((tls_model("initial-exec"))) bool is_sampler;
 static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t noted;
 
 struct pending {
-	struct moe_launch launch;
-	uint32_t correlation;
+	struct moe_launch launch; /* what 0: stages, those of pick */
+	struct row_calls calls;
 	size_t offset;
 };
 
@@ -32,6 +32,7 @@ struct work {
 	size_t used;
 	uint32_t n;
 	struct pending pending[BATCH];
+	struct target_pick pick;
 	uint64_t random;
 	uint64_t cpu_ns;      /* thread's, at the end of the last turn */
 	uint64_t copy_cpu_ns; /* of one turn, smoothed */
@@ -95,6 +96,19 @@ static void release(struct work *w)
 	*w = (struct work){ 0 };
 }
 
+static void keep_stages(struct work *w, const struct pending *p)
+{
+	for (uint32_t i = 0; i < w->pick.stages; i++) {
+		const struct target_stage *t = &w->pick.stage[i];
+		const uint8_t *at =
+			w->pinned + p->offset + (t->stage - w->pick.from);
+
+		if (rows_add_stage(agent.rows, at, &t->launch, t->stage,
+				   p->calls))
+			atomic_fetch_add(&agent.sampler.failed, 1);
+	}
+}
+
 /* Wait for the copies under way and keep what they hold. */
 static int settle(struct work *w)
 {
@@ -105,8 +119,10 @@ static int settle(struct work *w)
 	for (uint32_t i = 0; i < w->n && !err; i++) {
 		const struct pending *p = &w->pending[i];
 
-		if (rows_add(agent.rows, w->pinned + p->offset, &p->launch,
-			     p->correlation))
+		if (!p->launch.what)
+			keep_stages(w, p);
+		else if (rows_add(agent.rows, w->pinned + p->offset, &p->launch,
+				  p->calls))
 			atomic_fetch_add(&agent.sampler.failed, 1);
 	}
 	w->n = 0;
@@ -127,10 +143,47 @@ static int check_mapped(uint64_t address)
 	return mapped ? 0 : CUDA_E_INVALID_VALUE;
 }
 
-static int copy(struct work *w, const struct moe_launch *l)
+/* One piece of device memory.  0, CUDA_E_INVALID_VALUE: it is not there, or an
+ * error that ends sampling. */
+static int copy_piece(struct work *w, uint64_t from, size_t offset,
+		      size_t bytes, struct row_calls *calls)
 {
-	size_t bytes = (size_t)l->rows * l->k * l->id_bytes;
-	struct pending *p;
+	int err = check_mapped(from);
+
+	noted = 0;
+	if (!err)
+		err = agent.cuda.memcpy_dtoh_async(w->pinned + offset, from,
+						   bytes, w->stream);
+	if (err)
+		return err;
+	if (!calls->first)
+		calls->first = noted;
+	calls->last = noted;
+	return 0;
+}
+
+static int copy_parts(struct work *w, const struct moe_launch *l,
+		      struct row_calls *calls)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < ROW_PARTS && !err; i++) {
+		size_t bytes = row_part_bytes(l, i);
+
+		if (bytes)
+			err = copy_piece(w, l->data[i],
+					 w->used + row_part_offset(l, i), bytes,
+					 calls);
+	}
+	return err;
+}
+
+/* Copy what was picked: the places of one launch, or all stages of a graph. */
+static int copy(struct work *w)
+{
+	const struct moe_launch *l = &w->pick.launch;
+	size_t bytes = l->what ? row_part_offset(l, ROW_PARTS) : w->pick.bytes;
+	struct row_calls calls = { 0 };
 	int err = 0;
 
 	if (bytes > SAMPLER_PINNED_BYTES)
@@ -139,25 +192,19 @@ static int copy(struct work *w, const struct moe_launch *l)
 		err = settle(w);
 	if (err)
 		return err;
-	p = &w->pending[w->n];
-	p->launch = *l;
-	p->offset = w->used;
-	noted = 0;
-	err = check_mapped(l->ids);
-	if (!err)
-		err = agent.cuda.memcpy_dtoh_async(w->pinned + w->used, l->ids,
-						   bytes, w->stream);
+	err = l->what ? copy_parts(w, l, &calls)
+		      : copy_piece(w, w->pick.from, w->used, bytes, &calls);
 	if (err) {
 		/* The buffer went back to the driver, or its graph is gone. */
 		atomic_fetch_add(&agent.sampler.failed, 1);
 		return err == CUDA_E_INVALID_VALUE ? 0 : err;
 	}
-	p->correlation = noted;
+	w->pending[w->n++] = (struct pending){ *l, calls, w->used };
 	w->used += (bytes + 63) & ~(size_t)63;
-	w->n++;
 	atomic_fetch_add_explicit(&agent.sampler.copies, 1,
 				  memory_order_relaxed);
-	return 0;
+	/* Which stages they are is known until the next pick only. */
+	return l->what ? 0 : settle(w);
 }
 
 /* ---- pace ------------------------------------------------------------------ */
@@ -169,13 +216,16 @@ static void sleep_ns(uint64_t ns)
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
 }
 
-/* Half a layer, longer if copies are dear; between half and three halves of
- * that at random, so that no layer is always missed. */
+/* Half a layer, or a third of a step where stages keep what they have; longer if
+ * copies are dear; between half and three halves of that at random, so that no layer is
+ * always missed. */
 static uint64_t interval(struct work *w)
 {
-	uint64_t ns = atomic_load_explicit(&agent.sampler.layer_ns,
-					   memory_order_relaxed) /
-		      2;
+	uint64_t layer_ns = atomic_load_explicit(&agent.sampler.layer_ns,
+						 memory_order_relaxed);
+	uint64_t ns = w->pick.stages && exact_is_proven()
+			      ? layer_ns * w->pick.stages / 3
+			      : layer_ns / 2;
 	uint64_t dear = w->copy_cpu_ns * (CPU_SHARE - 1);
 
 	if (ns < dear)
@@ -211,13 +261,16 @@ static void note_cost(struct work *w)
 
 static int sample_window(struct work *w)
 {
-	struct moe_launch l;
 	int err = attach(w);
 
 	w->cpu_ns = thread_cpu_ns();
 	while (!err && running()) {
-		if (targets_choose(next_random(w), &l))
-			err = copy(w, &l);
+		uint64_t random = next_random(w);
+
+		w->pick.launch.what = ROWS_NONE;
+		w->pick.stages = 0;
+		if (targets_choose(random, exact_turn(random), &w->pick))
+			err = copy(w);
 		sleep_ns(interval(w));
 		note_cost(w);
 	}

@@ -17,6 +17,7 @@
 
 #include "agent/budget.h"
 #include "agent/config.h"
+#include "agent/exact.h"
 #include "agent/launch_log.h"
 #include "agent/plan.h"
 #include "agent/rows.h"
@@ -34,8 +35,8 @@
 struct exec_info {
 	uint32_t id; /* that the rest was worked out for; 0: nothing */
 	uint32_t tries;
-	uint64_t last_ns; /* its last launch */
-	uint32_t targets; /* distinct buffers of ids, 0 unknown */
+	uint64_t last_ns;       /* its last launch */
+	struct model_hint hint; /* that its launches were read with */
 };
 
 enum window_stage { WINDOW_CLOSED, WINDOW_OPEN, WINDOW_DRAINING };
@@ -108,7 +109,7 @@ struct agent {
 	struct reduce *reduce;
 	struct decode *decode;
 	struct rows *rows;
-	struct eager *eager;    /* routing launches, by correlation */
+	struct eager *eager;    /* eager launches, by correlation */
 	struct target *targets; /* by index of the executable graph */
 	struct exec_info exec[GRAPH_EXECS_MAX];
 	uint32_t last_exec; /* index; UINT32_MAX none */
@@ -124,6 +125,7 @@ struct agent {
 	bool paused;     /* it was said that records are used up */
 	unsigned cpus;
 	struct sampler sampler;
+	struct exact exact;
 };
 
 extern struct agent agent;

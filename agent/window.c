@@ -265,9 +265,11 @@ static void publish(const struct reduce_result *sums, uint32_t kernels)
 	int64_t offset;
 	bool known;
 
-	if (w->sampling)
+	if (w->sampling) {
 		rows = rows_end(agent.rows, agent.decode->copy,
-				agent.decode->copies, sums);
+				agent.decode->copies, sums, exact_is_proven());
+		exact_judge(rows);
+	}
 	known = !atomic_load(&agent.fatal) &&
 		clock_offset(&agent.cupti, &offset, &error_ns) == CUPTI_OK;
 	learn(sums);
@@ -322,13 +324,15 @@ static void report(void)
 		.decode_hint = atomic_load(&agent.ring.h->control.decode_hint),
 		.graphs_used = agent.graphs_used,
 		.spans = atomic_load(&agent.ring.h->control.spans) == 1,
-		.find_launch = activity_find_launch,
+		.find_rows = activity_find_rows,
 	};
 	uint32_t kernels =
 		(uint32_t)(agent.decode->kernels - w->kernels_before);
 	uint64_t lost = agent.tick.records_dropped - w->dropped_before;
-	const struct reduce_result *sums = reduce_end(agent.reduce, &p);
+	const struct reduce_result *sums;
 
+	activity_forget_rows();
+	sums = reduce_end(agent.reduce, &p);
 	agent.tick.windows = w->number;
 	if (lost * LOSS_MOST > kernels) {
 		throw_away(sums, kernels, lost);

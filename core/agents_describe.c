@@ -242,14 +242,41 @@ static void describe_ranks(const struct source *s, struct snapshot_target *t)
 
 /* ---- tiers and health -------------------------------------------------- */
 
+/* Captured graphs that no record can be told from: rows need their capture. */
+static bool is_late(const struct rank *k)
+{
+	return k->merge.status.late || atomic_load(&k->ring.h->state.late);
+}
+
+/* Where the agent came after the captures, experts touched are inferred from the
+ * bytes that are read, as far as these are known. */
+static const char *rows_method(const struct source *s, uint64_t cells)
+{
+	bool exact = false, late = false;
+
+	for (unsigned i = 0; i < s->n; i++) {
+		exact |= s->ranks[i]->merge.exact;
+		late |= is_late(s->ranks[i]);
+	}
+	if (s->context->rows_mode == 0)
+		return "off";
+	if (cells)
+		return exact ? "exact" : "sampled";
+	return late && s->context->counters ? "inferred" : "";
+}
+
 static void describe_rows(const struct source *s, struct snapshot *out,
 			  uint64_t cells, bool late)
 {
+	const char *method = rows_method(s, cells);
+
 	if (s->context->rows_mode == 0)
 		source_tier(out, TIER_T3, TIER_OFF, "rows are off",
 			    "add --rows=sampled");
 	else if (cells)
-		source_tier(out, TIER_T3, TIER_OK, "rows per expert, sampled",
+		source_tier(out, TIER_T3, TIER_OK,
+			    strcmp(method, "exact") ? "rows per expert, sampled"
+						    : "rows per expert, exact",
 			    "");
 	else if (late)
 		source_tier(out, TIER_T3, TIER_MISSING,
@@ -259,12 +286,6 @@ static void describe_rows(const struct source *s, struct snapshot *out,
 	else
 		source_tier(out, TIER_T3, TIER_MISSING, "no rows sampled yet",
 			    "");
-}
-
-/* Captured graphs that no record can be told from: rows need their capture. */
-static bool is_late(const struct rank *k)
-{
-	return k->merge.status.late || atomic_load(&k->ring.h->state.late);
 }
 
 static void describe_tiers(const struct source *s, struct snapshot *out,
@@ -345,9 +366,7 @@ static void describe_health(const struct source *s, struct snapshot *out,
 			value_make(((double)s->now_ns - s->window.end_ns) / 1e9,
 				   SOURCE_MEASURED);
 	snprintf(h->rows_method, sizeof(h->rows_method), "%s",
-		 s->context->rows_mode == 0 ? "off"
-		 : totals->cells            ? "sampled"
-					    : "");
+		 rows_method(s, totals->cells));
 }
 
 void agents_describe(struct source *s, struct snapshot *out)

@@ -75,6 +75,14 @@ __attribute__((noreturn)) static void become(char *const argv[],
 	_exit(127);
 }
 
+int child_set_rows(const struct settings *s)
+{
+	char mode[16];
+
+	snprintf(mode, sizeof(mode), "%u", (unsigned)s->rows);
+	return setenv("MOETOP_ROWS", mode, 1) ? -ENOMEM : 0;
+}
+
 int child_start(struct child *c, char *const argv[], const char *agent)
 {
 	struct plumbing p;

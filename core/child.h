@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "core/settings.h"
+
 struct child {
 	pid_t pid;  /* 0 once it has ended */
 	int words;  /* its standard output, a pipe */
@@ -20,6 +22,10 @@ struct child {
 /* argv[0] is the path; agent is put into CUDA_INJECTION64_PATH.  0 or -errno
  * (of the start of the program, too). */
 int child_start(struct child *c, char *const argv[], const char *agent);
+
+/* Put --rows into the environment of a server that is going to be started: the
+ * agent must know before graphs are captured.  0 or -ENOMEM. */
+int child_set_rows(const struct settings *s);
 
 /*
  * Wait for its line "... listening on ADDR:PORT".  0 and *port, -ECHILD when it

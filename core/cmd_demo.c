@@ -36,11 +36,14 @@ static int find_parts(struct demo *d, const struct settings *s)
 	return STATUS_OK;
 }
 
-static int start(struct demo *d, struct child *c, const char *scenario)
+static int start(struct demo *d, struct child *c, const struct settings *s)
 {
-	char *argv[] = { d->sim,       "--port",         "0",
-			 "--scenario", (char *)scenario, NULL };
-	int err = child_start(c, argv, d->agent);
+	char *scenario = s->scenario ? (char *)(uintptr_t)s->scenario : "sweep";
+	char *argv[] = { d->sim, "--port", "0", "--scenario", scenario, NULL };
+	int err = child_set_rows(s);
+
+	if (!err)
+		err = child_start(c, argv, d->agent);
 
 	if (err)
 		return say(STATUS_RUNTIME,
@@ -81,7 +84,7 @@ int cmd_demo(const struct settings *s)
 	int status = find_parts(&d, s);
 
 	if (!status)
-		status = start(&d, &child, s->scenario ? s->scenario : "sweep");
+		status = start(&d, &child, s);
 	if (status)
 		return status;
 	status = watch(&d, &child, s);

@@ -5,6 +5,7 @@
  * starts, in this process and in its children.  CMD takes this process over, so
  * that its pid, signals and exit status are its own.
  */
+#include "core/child.h"
 #include "core/commands.h"
 #include "core/paths.h"
 #include "core/say.h"
@@ -33,7 +34,7 @@ int cmd_run(const struct settings *s)
 			   INJECTION ": already set to %.100s; only one "
 				     "library can be injected, unset it",
 			   other);
-	if (setenv(INJECTION, agent, 1))
+	if (setenv(INJECTION, agent, 1) || child_set_rows(s))
 		return say(STATUS_RUNTIME, "run: no memory; free some");
 	execvp(s->rest[0], s->rest);
 	err = errno;

@@ -37,6 +37,7 @@ static void open_part(struct merge *m, uint32_t window)
 	m->part = (struct sample_window){ 0 };
 	memset(m->backend_ns, 0, sizeof(m->backend_ns));
 	m->part_id = window;
+	m->part_cells = m->part_exact = 0;
 }
 
 static int take_layer(struct merge *m, const struct rec_layer *r)
@@ -107,12 +108,18 @@ static int take_rows(struct merge *m, const struct rec_rows *r)
 	    !r->experts || r->experts > EXPERTS_MAX || r->active > r->rows ||
 	    r->single > r->active || r->twice > r->active - r->single ||
 	    r->active > (uint64_t)r->experts * r->cells ||
-	    r->max_rows > r->rows || r->sum_squares < r->rows)
+	    r->max_rows > r->rows || r->sum_squares < r->rows ||
+	    r->exact_cells > r->cells || r->direct_cells > r->cells ||
+	    r->blocks > r->rows)
 		return -EBADMSG;
 	open_part(m, r->window);
 	m->experts = r->experts;
-	if (r->phase == PHASE_DECODE)
+	if (r->phase == PHASE_DECODE) {
 		m->totals.cells += r->cells;
+		m->part_cells += r->cells;
+		m->part_exact += r->exact_cells;
+		m->exact = 2 * m->part_exact > m->part_cells;
+	}
 	if (r->phase == PHASE_PREFILL) {
 		merge_add_rows(&m->part.prefill_rows, &rows);
 		return 0;

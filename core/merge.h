@@ -36,6 +36,8 @@ struct merge {
 	uint64_t last_ns;         /* time of the newest record of any type */
 	uint32_t experts;         /* E of the newest ROWS record, 0 unknown */
 	struct merge_totals totals;
+	bool exact; /* most rows of the newest window were kept by graphs */
+	uint64_t part_cells, part_exact; /* of the window that is open */
 	uint32_t part_id;            /* window that `part` belongs to, 0 none */
 	struct sample_window part;   /* of the window that is still open */
 	struct sample_window closed; /* windows closed since merge_clear */

@@ -96,6 +96,10 @@ static void tell(struct rank *k, const struct source_context *x)
 	atomic_store(&c->budget_ppm, x->budget_ppm);
 	atomic_store(&c->rows_mode, x->rows_mode);
 	atomic_store(&c->decode_hint, x->decoding);
+	if (x->experts)
+		atomic_store(&c->experts, x->experts);
+	if (x->top_k)
+		atomic_store(&c->top_k, x->top_k);
 	atomic_store(&c->spans, x->spans);
 }
 

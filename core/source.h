@@ -40,6 +40,8 @@ struct source_context {
 	bool detach; /* agents are sent to sleep at the end, not left waiting */
 
 	uint32_t decoding; /* streams being decoded; 0 unknown */
+	/* as the model's config has them; 0 unknown */
+	uint32_t experts, top_k;
 	/* processes of the server that NVML sees on a GPU; 0: it sees none */
 	unsigned n_gpu_pids;
 	pid_t gpu_pids[TARGET_RANKS_MAX];

@@ -385,6 +385,10 @@ static int agent_poll(struct source *s, uint64_t now_ns)
 	if (look_is_due(s, now_ns))
 		look(s, now_ns); /* a ring that fails is tried again */
 	wish(s, now_ns);
+	if (s->target->have_arch) {
+		s->context->experts = s->target->arch.experts;
+		s->context->top_k = s->target->arch.top_k;
+	}
 	for (unsigned i = s->n; i-- > 0;) {
 		if (!rank_poll(s->ranks[i], s->context, now_ns, take_record, s))
 			continue;

@@ -231,6 +231,36 @@ struct cu_graph_launch_params { /* the same for cudaGraphLaunch */
 	void *stream;
 };
 
+struct cu_end_capture_params {
+	void *stream;
+	void **graph;
+};
+
+enum { CUDA_MEMORY_DEVICE = 2 }; /* CUmemorytype */
+
+struct cuda_memcpy_end { /* of CUDA_MEMCPY3D: where from, and where to */
+	size_t x_bytes, y, z, lod;
+	uint32_t type;
+	uint32_t pad;
+	void *host;
+	uint64_t device;
+	void *array, *reserved;
+	size_t pitch, height;
+};
+
+struct cuda_memcpy3d { /* CUDA_MEMCPY3D, 200 bytes */
+	struct cuda_memcpy_end from, to;
+	size_t width_bytes, height, depth;
+};
+
+_Static_assert(sizeof(struct cuda_memcpy3d) == 200, "abi");
+
+struct cuda_edge { /* CUgraphEdgeData */
+	uint8_t from_port, to_port, type, reserved[5];
+};
+
+_Static_assert(sizeof(struct cuda_edge) == 8, "abi");
+
 /* CUpti_SubscriberParams, 40 bytes; the first 32 in 13.0 and 13.1. */
 struct cupti_subscriber_params {
 	size_t struct_size;

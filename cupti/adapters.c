@@ -9,15 +9,22 @@
 #include "wire/record.h"
 
 static const struct row_adapter adapters[] = {
-#define ROW_ADAPTER(name_, sizes_, ...) \
-	{ .name = name_, .sizes = sizes_, __VA_ARGS__ },
+#define ROW_ADAPTER(name_, engine_, role_, what_, sizes_, ...) \
+	{ .name = name_,                                       \
+	  .engine = engine_,                                   \
+	  .role = ROLE_##role_,                                \
+	  .what = ROWS_##what_,                                \
+	  .sizes = sizes_,                                     \
+	  __VA_ARGS__ },
 #include "cupti/row_adapters.def"
 #undef ROW_ADAPTER
 };
 #define ADAPTERS (sizeof(adapters) / sizeof(adapters[0]))
 
-#define ROWS_MAX (1u << 20) /* tokens of one launch */
-#define TOP_K_MAX 64u
+const struct row_adapter *adapter_at(size_t i)
+{
+	return i < ADAPTERS ? &adapters[i] : NULL;
+}
 
 /* ---- names --------------------------------------------------------------- */
 
@@ -83,8 +90,8 @@ static void describe(struct functions *t, struct function *f, const char *name)
 		return;
 	}
 	f->family = f->adapter = (uint8_t)i;
-	f->align = adapters[i].align;
-	f->args = LAUNCH_ARGS;
+	f->role = adapters[i].role;
+	f->args = LAUNCH_WORDS;
 	f->id_bytes = adapter_id_bytes(name, adapters[i].name);
 	atomic_store_explicit(&f->state, FUNCTION_PENDING,
 			      memory_order_release);
@@ -127,21 +134,39 @@ bool function_is_named(const struct function *f, const char *name)
 	return name && strstr(name, adapters[f->family].name);
 }
 
+const char *function_name(const struct function *f)
+{
+	return adapters[f->family].name;
+}
+
 /* ---- arguments ----------------------------------------------------------- */
+
+/* The struct that may be the first argument: as much of it as can be read. */
+static uint32_t read_struct(uint64_t *out, void *value)
+{
+	struct iovec to = { out, LAUNCH_WORDS * sizeof(out[0]) };
+	struct iovec from = { value, LAUNCH_WORDS * sizeof(out[0]) };
+	ssize_t got = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+
+	return got > 0 ? (uint32_t)((size_t)got / sizeof(out[0])) : 0;
+}
 
 /* Values behind pointers that may be wild: the kernel checks each of them and
  * stops at the first that faults. */
-static uint32_t read_unsure(uint64_t *out, void *const *params)
+static uint32_t read_unsure(uint64_t *out, void *const *params, bool by_value)
 {
-	void *values[LAUNCH_ARGS];
+	void *values[LAUNCH_WORDS];
 	struct iovec to = { values, sizeof(values) };
-	struct iovec from[LAUNCH_ARGS] = { { (void *)params, sizeof(values) } };
+	struct iovec from[LAUNCH_WORDS] = { { (void *)params,
+					      sizeof(values) } };
 	pid_t self = getpid();
-	uint32_t n = LAUNCH_ARGS;
+	uint32_t n = LAUNCH_WORDS;
 	ssize_t got = process_vm_readv(self, &to, 1, from, 1, 0);
 
 	if (got < (ssize_t)sizeof(values[0]))
 		return 0;
+	if (by_value)
+		return read_struct(out, values[0]);
 	if ((size_t)got < sizeof(values))
 		n = (uint32_t)((size_t)got / sizeof(values[0]));
 	for (uint32_t i = 0; i < n; i++)
@@ -151,9 +176,19 @@ static uint32_t read_unsure(uint64_t *out, void *const *params)
 	return got > 0 ? (uint32_t)((size_t)got / sizeof(out[0])) : 0;
 }
 
+static bool is_by_value(const struct row_adapter *a)
+{
+	return a->sizes[0] == 's';
+}
+
 static uint32_t read_sure(uint64_t *out, const struct function *f,
 			  void *const *params)
 {
+	if (is_by_value(&adapters[f->adapter])) {
+		out[f->args - 1] = 0;
+		memcpy(out, params[0], f->value);
+		return f->args;
+	}
 	for (uint32_t i = 0; i < f->args; i++) {
 		out[i] = 0;
 		memcpy(&out[i], params[i], f->bytes[i]);
@@ -175,68 +210,110 @@ void launch_capture(struct launch *l, const struct functions *t,
 	if (state == FUNCTION_READY)
 		l->args = read_sure(l->arg, f, params);
 	else if (state == FUNCTION_PENDING)
-		l->args = read_unsure(l->arg, params);
+		l->args = read_unsure(l->arg, params,
+				      is_by_value(&adapters[f->family]));
 }
 
 /* ---- validation ---------------------------------------------------------- */
 
-static uint8_t param_bytes(const struct cuda_api *cuda, void *f, size_t i)
+static size_t param_bytes(const struct cuda_api *cuda, void *f, size_t i)
 {
 	size_t offset, bytes = 0;
 
 	if (cuda->func_param_info &&
 	    cuda->func_param_info(f, i, &offset, &bytes) == 0)
-		return bytes <= 8 ? (uint8_t)bytes : 255;
+		return bytes;
 	if (cuda->kernel_param_info &&
 	    cuda->kernel_param_info(f, i, &offset, &bytes) == 0)
-		return bytes <= 8 ? (uint8_t)bytes : 255;
+		return bytes;
 	return 0;
 }
 
 /* All zero, which fits no adapter, when the driver cannot be asked. */
 static void read_sizes(const struct cuda_api *cuda, const struct function *f,
-		       uint8_t *bytes)
+		       size_t *bytes)
 {
 	void *handle = f->handle;
 
-	memset(bytes, 0, LAUNCH_ARGS);
+	memset(bytes, 0, LAUNCH_WORDS * sizeof(bytes[0]));
 	if (f->stub &&
 	    (!cuda->func_by_symbol || cuda->func_by_symbol(&handle, f->handle)))
 		return;
-	for (size_t i = 0; i < LAUNCH_ARGS; i++)
+	for (size_t i = 0; i < LAUNCH_WORDS; i++)
 		bytes[i] = param_bytes(cuda, handle, i);
 }
 
-static bool size_fits(char want, uint8_t bytes)
+static bool size_fits(char want, size_t bytes)
 {
 	if (want == '?')
 		return bytes == 4 || bytes == 8;
-	return bytes == want - '0';
+	return bytes == (size_t)(want - '0');
 }
 
-static bool sizes_fit(const char *sizes, const uint8_t *bytes)
+static bool sizes_fit(const struct row_adapter *a, const size_t *bytes)
 {
-	for (size_t i = 0; sizes[i]; i++)
-		if (i >= LAUNCH_ARGS || !size_fits(sizes[i], bytes[i]))
+	if (is_by_value(a))
+		return bytes[0] >= a->struct_bytes && bytes[0] <= 4096 &&
+		       bytes[1] == 0;
+	for (size_t i = 0; a->sizes[i]; i++)
+		if (i >= LAUNCH_WORDS || !size_fits(a->sizes[i], bytes[i]))
 			return false;
 	return true;
 }
 
+static uint8_t leading_pointers(const size_t *bytes)
+{
+	uint8_t n = 0;
+
+	while (n < LAUNCH_WORDS && bytes[n] == 8)
+		n++;
+	return n;
+}
+
+/* The integers behind them, as far as they are looked at. */
+static uint8_t integers_behind(const size_t *bytes, uint8_t pointers)
+{
+	uint8_t n = 0;
+
+	while (n < 4 && pointers + n < (int)LAUNCH_WORDS &&
+	       bytes[pointers + n] == 4)
+		n++;
+	return n;
+}
+
+/* Words that a launch is read for. */
+static uint8_t words_of(const struct row_adapter *a, const struct function *f)
+{
+	if (is_by_value(a))
+		return (uint8_t)((f->value + 7) / 8);
+	if (a->ids == ARG_BLOCK_EXPERTS)
+		return (uint8_t)(f->pointers + f->ints);
+	return (uint8_t)strlen(a->sizes);
+}
+
 static enum function_state choose_adapter(struct function *f,
-					  const uint8_t *bytes)
+					  const size_t *bytes)
 {
 	const char *name = adapters[f->family].name;
 
 	for (size_t i = f->family; i < ADAPTERS; i++) {
-		if (strcmp(adapters[i].name, name) != 0)
+		const struct row_adapter *a = &adapters[i];
+
+		if (strcmp(a->name, name) != 0)
 			break;
-		if (!sizes_fit(adapters[i].sizes, bytes))
+		if (!sizes_fit(a, bytes))
 			continue;
 		f->adapter = (uint8_t)i;
-		f->args = (uint8_t)strlen(adapters[i].sizes);
-		if (!adapters[i].typed)
-			f->id_bytes = 4;
-		memcpy(f->bytes, bytes, sizeof(f->bytes));
+		f->pointers = leading_pointers(bytes);
+		f->ints = integers_behind(bytes, f->pointers);
+		f->value = (uint8_t)(bytes[0] < 8 * LAUNCH_WORDS
+					     ? bytes[0]
+					     : 8 * LAUNCH_WORDS);
+		f->args = words_of(a, f);
+		if (a->bytes)
+			f->id_bytes = a->bytes;
+		for (size_t p = 0; p < LAUNCH_WORDS; p++)
+			f->bytes[p] = (uint8_t)(bytes[p] <= 8 ? bytes[p] : 0);
 		return FUNCTION_READY;
 	}
 	return FUNCTION_REFUSED;
@@ -250,7 +327,7 @@ int functions_validate(struct functions *t, const struct cuda_api *cuda)
 		return 0;
 	for (size_t s = 0; s < FUNCTIONS_MAX; s++) {
 		struct function *f = &t->slot[s];
-		uint8_t bytes[LAUNCH_ARGS];
+		size_t bytes[LAUNCH_WORDS];
 		enum function_state state;
 
 		if (atomic_load_explicit(&f->state, memory_order_acquire) !=
@@ -258,99 +335,11 @@ int functions_validate(struct functions *t, const struct cuda_api *cuda)
 			continue;
 		read_sizes(cuda, f, bytes);
 		state = choose_adapter(f, bytes);
+		if (state == FUNCTION_REFUSED)
+			atomic_fetch_add_explicit(&t->refused, 1,
+						  memory_order_relaxed);
 		atomic_store_explicit(&f->state, state, memory_order_release);
 		changed++;
 	}
 	return changed;
-}
-
-/* ---- meaning ------------------------------------------------------------- */
-
-static uint64_t value(const struct launch *l, const struct function *f, int arg)
-{
-	uint64_t v = l->arg[arg];
-
-	/* Captured before the sizes were known: eight bytes of each. */
-	return f->bytes[arg] == 4 ? (uint32_t)v : v;
-}
-
-static int launch_state(const struct functions *t, const struct launch *l)
-{
-	const struct function *f = &t->slot[l->function];
-	int state = atomic_load_explicit(&f->state, memory_order_acquire);
-
-	if (state == FUNCTION_PENDING)
-		return -EAGAIN;
-	if (state != FUNCTION_READY || l->args < f->args)
-		return -EINVAL;
-	return 0;
-}
-
-static uint64_t read_rows(const struct row_adapter *a, const struct launch *l,
-			  const struct function *f)
-{
-	if (a->rows == ARG_GRID_X)
-		return l->grid_x;
-	if (a->rows == ARG_ONE)
-		return 1;
-	return value(l, f, a->rows);
-}
-
-static uint64_t read_experts(const struct row_adapter *a,
-			     const struct launch *l, const struct function *f)
-{
-	uint64_t from = a->first_expert ? value(l, f, a->first_expert) : 0;
-	uint64_t to = a->experts ? value(l, f, a->experts) : 0;
-
-	/* A rank's own range does not bound the ids: they are global. */
-	return from ? 0 : to - (to >= a->extra ? a->extra : 0);
-}
-
-/* What the alignment kernel adds, if it looked at the same ids. */
-static void add_align(const struct functions *t, const struct launch *align,
-		      uint64_t ids, uint64_t rows, uint64_t *k,
-		      uint64_t *experts)
-{
-	const struct function *f = &t->slot[align->function];
-	const struct row_adapter *a = &adapters[f->adapter];
-	uint64_t numel;
-
-	if (launch_state(t, align) || value(align, f, a->ids) != ids)
-		return;
-	numel = value(align, f, a->numel);
-	if (!*k && rows && numel % rows == 0)
-		*k = numel / rows;
-	if (!*experts)
-		*experts = read_experts(a, align, f);
-}
-
-int launch_read(const struct functions *t, const struct launch *l,
-		const struct launch *align, struct moe_launch *out)
-{
-	const struct function *f = &t->slot[l->function];
-	const struct row_adapter *a = &adapters[f->adapter];
-	uint64_t ids, rows, k, experts;
-	int err = launch_state(t, l);
-
-	if (err)
-		return err;
-	if (a->align)
-		return -EINVAL;
-	ids = value(l, f, a->ids);
-	rows = read_rows(a, l, f);
-	k = a->k ? value(l, f, a->k) : 0;
-	experts = read_experts(a, l, f);
-	if (align)
-		add_align(t, align, ids, rows, &k, &experts);
-	if (!ids || !rows || rows > ROWS_MAX || k > TOP_K_MAX ||
-	    experts > EXPERTS_MAX)
-		return -EINVAL;
-	*out = (struct moe_launch){
-		.ids = ids,
-		.rows = (uint32_t)rows,
-		.k = (uint32_t)k,
-		.experts = (uint32_t)experts,
-		.id_bytes = f->id_bytes,
-	};
-	return 0;
 }

@@ -13,7 +13,7 @@ struct node {
 	struct launch launch;
 	uint32_t chain; /* in the hash bucket, or in the free list */
 	uint32_t next;  /* in its graph, in order of creation */
-	bool align;
+	void *handle;   /* NULL: a copy */
 };
 
 struct graph {
@@ -141,7 +141,7 @@ static struct graph *get_graph(struct graph_map *m, uint32_t id)
 /* ---- nodes --------------------------------------------------------------- */
 
 static void add_node(struct graph_map *m, struct graph *g, uint64_t id,
-		     const struct launch *l, bool align)
+		     const struct launch *l, void *handle)
 {
 	uint32_t *head = &m->node_bucket[bucket(id)];
 	uint32_t i = take_node(m);
@@ -154,7 +154,7 @@ static void add_node(struct graph_map *m, struct graph *g, uint64_t id,
 				    .launch = *l,
 				    .chain = *head,
 				    .next = NONE,
-				    .align = align };
+				    .handle = handle };
 	*head = i;
 	if (g->last == NONE)
 		g->first = i;
@@ -168,8 +168,8 @@ static uint32_t graph_of(uint64_t node)
 	return (uint32_t)(node >> 32);
 }
 
-void graph_map_created(struct graph_map *m, uint64_t node,
-		       const struct launch *l, bool align)
+void graph_map_created(struct graph_map *m, uint64_t node, void *handle,
+		       const struct launch *l)
 {
 	struct graph *g;
 
@@ -178,7 +178,7 @@ void graph_map_created(struct graph_map *m, uint64_t node,
 	if (g) {
 		g->kernels++;
 		if (l && find_node(m, node) == NONE)
-			add_node(m, g, node, l, align);
+			add_node(m, g, node, l, handle);
 	}
 	pthread_mutex_unlock(&m->lock);
 }
@@ -197,7 +197,7 @@ void graph_map_cloned(struct graph_map *m, uint64_t node, uint64_t original)
 		if (from != NONE && find_node(m, node) == NONE) {
 			struct launch l = m->node[from].launch;
 
-			add_node(m, g, node, &l, m->node[from].align);
+			add_node(m, g, node, &l, NULL);
 		}
 	}
 	pthread_mutex_unlock(&m->lock);
@@ -219,7 +219,7 @@ void graph_map_copied(struct graph_map *m, uint32_t from, uint32_t to)
 			struct node n = m->node[i];
 
 			add_node(m, g, (uint64_t)to << 32 | (uint32_t)n.id,
-				 &n.launch, n.align);
+				 &n.launch, NULL);
 		}
 	}
 	pthread_mutex_unlock(&m->lock);
@@ -259,28 +259,15 @@ void graph_map_forget(struct graph_map *m, uint32_t graph)
 	pthread_mutex_unlock(&m->lock);
 }
 
-/* The launch of node i and of the alignment node that follows it. */
-static void copy_pair(const struct graph_map *m, uint32_t i, struct launch *l,
-		      struct launch *align)
-{
-	uint32_t next = m->node[i].next;
-
-	*l = m->node[i].launch;
-	align->args = 0;
-	if (next != NONE && m->node[next].align)
-		*align = m->node[next].launch;
-}
-
-int graph_map_find(struct graph_map *m, uint64_t node, struct launch *l,
-		   struct launch *align)
+int graph_map_find(struct graph_map *m, uint64_t node, struct launch *l)
 {
 	int err = -ENOENT;
 	uint32_t i;
 
 	pthread_mutex_lock(&m->lock);
 	i = find_node(m, node);
-	if (i != NONE && !m->node[i].align) {
-		copy_pair(m, i, l, align);
+	if (i != NONE) {
+		*l = m->node[i].launch;
 		err = 0;
 	}
 	pthread_mutex_unlock(&m->lock);
@@ -288,7 +275,7 @@ int graph_map_find(struct graph_map *m, uint64_t node, struct launch *l,
 }
 
 size_t graph_map_list(struct graph_map *m, uint32_t graph, struct launch *l,
-		      struct launch *align, size_t max)
+		      void **handles, size_t max)
 {
 	size_t n = 0;
 	uint32_t g, i;
@@ -296,14 +283,24 @@ size_t graph_map_list(struct graph_map *m, uint32_t graph, struct launch *l,
 	pthread_mutex_lock(&m->lock);
 	g = find_graph(m, graph);
 	i = g == NONE ? NONE : m->graph[g].first;
-	for (; i != NONE && n < max; i = m->node[i].next) {
-		if (m->node[i].align)
-			continue;
-		copy_pair(m, i, &l[n], &align[n]);
-		n++;
+	for (; i != NONE && n < max; i = m->node[i].next, n++) {
+		l[n] = m->node[i].launch;
+		if (handles)
+			handles[n] = m->node[i].handle;
 	}
 	pthread_mutex_unlock(&m->lock);
 	return n;
+}
+
+void graph_map_set_stage(struct graph_map *m, uint64_t node, uint64_t stage)
+{
+	uint32_t i;
+
+	pthread_mutex_lock(&m->lock);
+	i = find_node(m, node);
+	if (i != NONE)
+		m->node[i].launch.stage = stage;
+	pthread_mutex_unlock(&m->lock);
 }
 
 uint32_t graph_map_kernels(struct graph_map *m, uint32_t graph)

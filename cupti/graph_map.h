@@ -4,8 +4,8 @@
  * While a stream is captured, a launch makes a node in the template graph
  * (GRAPHNODE_CREATED between ENTER and EXIT of the launch); instantiation
  * copies it into the executable graph (GRAPHNODE_CLONED); kernel records name
- * the copy.  Only routing and alignment launches are kept, other kernel nodes
- * are counted.  The high half of a node id is its graph's id, which for an
+ * the copy.  Only launches of kernels that the adapters know are kept, other
+ * kernel nodes are counted.  The high half of a node id is its graph's id, which for an
  * executable graph is the `graph` of a kernel record; a copy keeps the low half,
  * so that where CUPTI tells of no copies, the template's nodes tell them.
  *
@@ -57,9 +57,10 @@ struct graph_map_counts {
 struct graph_map *graph_map_new(uint32_t nodes, uint32_t graphs);
 void graph_map_free(struct graph_map *m);
 
-/* A kernel node was made; l is its routing or alignment launch or NULL. */
-void graph_map_created(struct graph_map *m, uint64_t node,
-		       const struct launch *l, bool align);
+/* A kernel node was made; l is its launch or NULL.  handle: the node itself,
+ * good while its template is. */
+void graph_map_created(struct graph_map *m, uint64_t node, void *handle,
+		       const struct launch *l);
 
 /* A node was copied. */
 void graph_map_cloned(struct graph_map *m, uint64_t node, uint64_t original);
@@ -71,17 +72,19 @@ void graph_map_copied(struct graph_map *m, uint32_t from, uint32_t to);
 /* A template or executable graph is gone, or has other arguments now. */
 void graph_map_forget(struct graph_map *m, uint32_t graph);
 
-/* The routing launch of a node, and the alignment launch after it (align->args
- * is 0 when there is none).  0 or -ENOENT. */
-int graph_map_find(struct graph_map *m, uint64_t node, struct launch *l,
-		   struct launch *align);
+/* The launch of a node.  0 or -ENOENT. */
+int graph_map_find(struct graph_map *m, uint64_t node, struct launch *l);
 
 /*
- * Copy the routing launches of a graph in capture order, each with the
- * alignment launch that follows it.  Returns how many (at most max).
+ * Copy the launches of a graph in capture order, and the handles of their nodes
+ * (may be NULL; NULL in copies).  Returns how many (at most max).
  */
 size_t graph_map_list(struct graph_map *m, uint32_t graph, struct launch *l,
-		      struct launch *align, size_t max);
+		      void **handles, size_t max);
+
+/* The graph of this node, and all graphs made of it from now on, copy its rows
+ * to `stage`. */
+void graph_map_set_stage(struct graph_map *m, uint64_t node, uint64_t stage);
 
 /* Kernel nodes seen in a graph; 0 unknown. */
 uint32_t graph_map_kernels(struct graph_map *m, uint32_t graph);

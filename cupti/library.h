@@ -65,7 +65,8 @@ struct cupti_api {
 	struct cupti_v2 v2;
 };
 
-/* The driver calls that moetop makes, never from a callback. */
+/* The driver calls that moetop makes, never from a callback but for those on
+ * graphs (agent/exact.h). */
 struct cuda_api {
 	int (*driver_version)(int *version);
 	int (*device_name)(char *name, int bytes, int device);
@@ -80,6 +81,19 @@ struct cuda_api {
 				 void *stream);
 	int (*pointer_attribute)(void *value, int attribute, uint64_t p);
 	int (*exchange_capture_mode)(int *mode);
+	/* May be NULL: for copies in the host's graphs. */
+	int (*mem_alloc)(uint64_t *p, size_t bytes);
+	int (*mem_free)(uint64_t p);
+	int (*memset_d8)(uint64_t p, unsigned char value, size_t bytes);
+	int (*graph_add_copy)(void **node, void *graph, void *const *after,
+			      size_t n, const struct cuda_memcpy3d *copy,
+			      void *context);
+	int (*graph_dependents)(void *node, void **out, size_t *n);
+	int (*graph_dependents_v2)(void *node, void **out,
+				   struct cuda_edge *edges, size_t *n);
+	int (*graph_add_edges)(void *graph, void *const *from, void *const *to,
+			       size_t n);
+	int (*graph_destroy_node)(void *node);
 	/* May be NULL. */
 	int (*ctx_synchronize)(void);
 	int (*device_count)(int *count);

@@ -62,15 +62,19 @@ enum { EVENT_ANCHOR = 1, EVENT_REPLAY = 2 };
 
 struct reduce_step {
 	uint64_t start; /* of the first kernel, CUPTI's clock */
+	uint64_t next;  /* start of what follows, whether it counts or not */
 	uint32_t first_cell, cells;
 	uint32_t tokens; /* rows of the top-k kernel; 0 unknown */
 	uint8_t phase;
 };
 
-/* One (step, layer): when its ids can be read, and where. */
+/* One (step, layer): when its rows can be read, and where. */
 struct reduce_cell {
-	uint64_t from, until;     /* end of top-k .. end of its last reader */
-	struct moe_launch launch; /* rows 0: unknown */
+	uint64_t from, until; /* end of top-k .. end of its last reader */
+	/* Start of the first expert GEMM .. end of the last; 0: there is none.
+	 * What routing leaves for them is final meanwhile. */
+	uint64_t gemm_from, gemm_until;
+	struct layer_rows_at at; /* at.rows.what 0: unknown */
 	uint32_t step;
 	uint16_t layer;
 };
@@ -118,9 +122,10 @@ struct reduce_params {
 	uint32_t decode_hint; /* streams being decoded; 0 unknown */
 	bool graphs_used;     /* a graph with MoE anchors was ever launched */
 	bool spans;           /* fill span[] */
-	/* The launch behind an anchor's record; 0 or -errno.  May be NULL. */
-	int (*find_launch)(void *arg, const struct reduce_event *anchor,
-			   struct moe_launch *out);
+	/* Where the rows of a layer are, by its kernels: events 0 (its anchor)
+	 * .. n - 1, among which may be others'.  0 or -errno.  May be NULL. */
+	int (*find_rows)(void *arg, const struct reduce_event *ev, uint32_t n,
+			 struct layer_rows_at *out);
 	void *arg;
 };
 

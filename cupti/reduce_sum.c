@@ -11,21 +11,30 @@ struct layout {
 	uint32_t closing[LAYERS_MAX];  /* last kernel of the block */
 	uint32_t reader[LAYERS_MAX];   /* last that surely precedes reuse */
 	uint64_t readable[LAYERS_MAX]; /* the ids are final from here on */
-	uint64_t last_end;             /* of any kernel */
-	bool experts;                  /* an expert GEMM since the anchor */
-	bool left;                     /* a kernel outside the block since */
+	uint64_t gemm_from[LAYERS_MAX], gemm_until[LAYERS_MAX];
+	uint64_t last_end; /* of any kernel */
+	bool experts;      /* an expert GEMM since the anchor */
+	bool left;         /* a kernel outside the block since */
 };
 
 /* The ids live until the block's function returns, so what closes the block may
  * read them, unless kernels of the next layer came first: among these may be
  * GEMMs that only look like the experts'. */
-static void note_reader(struct layout *s, unsigned klass, uint32_t i)
+static void note_reader(struct layout *s, const struct reduce_event *e,
+			uint32_t i)
 {
-	if (is_expert_gemm(klass))
+	uint32_t l = s->layers - 1;
+
+	if (is_expert_gemm(e->klass)) {
+		if (!s->experts)
+			s->gemm_from[l] = e->start;
 		s->experts = true;
-	s->left |= s->experts && is_outside(klass);
-	if (!s->left && kernel_class_closes(klass))
-		s->reader[s->layers - 1] = i;
+		if (!s->left)
+			s->gemm_until[l] = event_end(e);
+	}
+	s->left |= s->experts && is_outside(e->klass);
+	if (!s->left && kernel_class_closes(e->klass))
+		s->reader[l] = i;
 }
 
 /* Of the replay that is the step or, in its draft layers, of what follows it.
@@ -49,7 +58,7 @@ static void note_kernel(struct layout *s, const struct reduce *r, uint32_t i)
 		return;
 	if (kernel_class_closes(e->klass))
 		s->closing[l] = i;
-	note_reader(s, e->klass, i);
+	note_reader(s, e, i);
 	/* Marks padding in place, or may write the ids once more. */
 	if ((e->klass == CLASS_TOPK_PADFILL ||
 	     kernel_class_is_anchor(e->klass)) &&
@@ -190,6 +199,28 @@ static uint64_t cell_until(const struct reduce *r, const struct layout *s,
 	return next < until ? next : until;
 }
 
+static void add_cell(const struct reduce *r, const struct layout *s,
+		     const struct reduce_params *p, uint32_t l,
+		     struct reduce_cell *c)
+{
+	uint32_t first = s->anchor[l];
+	uint32_t end = l + 1 < s->layers ? s->anchor[l + 1] : s->end;
+	uint64_t until = cell_until(r, s, l);
+
+	*c = (struct reduce_cell){
+		.from = s->readable[l],
+		.until = until,
+		.gemm_from = s->gemm_from[l],
+		.gemm_until =
+			s->gemm_until[l] < until ? s->gemm_until[l] : until,
+		.step = r->result.steps,
+		.layer = (uint16_t)l,
+	};
+	if (p->find_rows &&
+	    p->find_rows(p->arg, &r->ev[first], end - first, &c->at))
+		c->at.rows.what = ROWS_NONE;
+}
+
 static uint32_t add_cells(struct reduce *r, const struct layout *s,
 			  const struct reduce_params *p,
 			  struct reduce_step *step)
@@ -198,22 +229,14 @@ static uint32_t add_cells(struct reduce *r, const struct layout *s,
 
 	for (uint32_t l = 0; l < s->layers; l++) {
 		struct reduce_cell *c = &out->cell[out->cells];
-		const struct reduce_event *e = &r->ev[s->anchor[l]];
 
 		if (out->cells == CELLS_MAX) {
 			out->lost++;
 			break;
 		}
-		*c = (struct reduce_cell){
-			.from = s->readable[l],
-			.until = cell_until(r, s, l),
-			.step = out->steps,
-			.layer = (uint16_t)l,
-		};
-		if (p->find_launch && p->find_launch(p->arg, e, &c->launch))
-			c->launch.rows = 0;
-		if (!step->tokens)
-			step->tokens = c->launch.rows;
+		add_cell(r, s, p, l, c);
+		if (!step->tokens && c->at.rows.what)
+			step->tokens = c->at.rows.rows;
 		out->cells++;
 	}
 	return out->cells - step->first_cell;
@@ -273,6 +296,7 @@ static void add_step(struct reduce *r, const struct reduce_params *p,
 	enum phase phase;
 
 	*step = (struct reduce_step){ .start = start,
+				      .next = r->ev[s->end].start,
 				      .first_cell = out->cells };
 	step->cells = add_cells(r, s, p, step);
 	phase = step_phase(r, b->replay, step->tokens, s, p);

@@ -171,6 +171,16 @@ struct rec_rows {
 	__u64 max_rows;    /* largest expert of each cell, summed */
 	__u64 tokens;      /* real tokens */
 	__u64 padded_rows; /* (token, expert) slots marked as padding */
+	/* All below: 0 from an agent that does not know them. */
+	__u32 exact_cells;  /* of cells: copied by the graph itself */
+	__u32 direct_cells; /* of cells: no alignment, a block per row */
+	__u64 blocks; /* weights are asked for so often: U, or R where direct */
+	/* Of the experts that do the work where those are not the routed ones:
+	 * replicas of experts, or what arrives at this rank's from all ranks. */
+	__u32 placed_cells;
+	__u16 placed_experts; /* of one cell */
+	__u16 dropped; /* per token: fused shared experts, or without weights */
+	__u32 placed_rows, placed_active; /* over placed_cells; saturate */
 };
 
 #define EXPERTS_PER_RECORD 24u

@@ -44,6 +44,9 @@ struct ring_control {
 	_Atomic uint64_t session;     /* who reads: random; 0: nobody */
 	_Atomic uint32_t wake;        /* futex: grows when a stub shall rise */
 	_Atomic uint32_t spans;       /* 1: SPANS records with each window */
+	/* Routed experts of a MoE layer and of a token, as the model's config
+	 * has them; 0 unknown.  Rows that contradict them are refused. */
+	_Atomic uint32_t experts, top_k;
 };
 
 /*

@@ -133,6 +133,7 @@ CUresult cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t bytes,
 			      CUstream stream);
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
 			      CUstream stream);
+CUresult cuMemsetD8_v2(CUdeviceptr dst, unsigned char value, size_t bytes);
 CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t bytes,
 			 CUstream stream);
 
@@ -166,6 +167,16 @@ CUresult cuStreamBeginCapture_v2(CUstream stream, int mode);
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph);
 CUresult cuStreamIsCapturing(CUstream stream, int *status);
 CUresult cuThreadExchangeStreamCaptureMode(int *mode);
+CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph,
+			      const CUgraphNode *after, size_t n,
+			      const struct cuda_memcpy3d *copy, CUcontext ctx);
+CUresult cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode *out,
+				      size_t *n);
+CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode *out,
+					 struct cuda_edge *edges, size_t *n);
+CUresult cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from,
+				const CUgraphNode *to, size_t n);
+CUresult cuGraphDestroyNode(CUgraphNode node);
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph,
 				     uint64_t flags);
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream);

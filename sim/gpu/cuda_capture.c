@@ -33,7 +33,7 @@ void sim_graph_free(struct sim_graph *g)
 	free(g);
 }
 
-static bool graph_append(struct sim_graph *g, struct sim_node *n)
+bool sim_graph_append(struct sim_graph *g, struct sim_node *n)
 {
 	if (g->count == g->room) {
 		uint32_t room = g->room ? 2 * g->room : 64;
@@ -44,6 +44,7 @@ static bool graph_append(struct sim_graph *g, struct sim_node *n)
 		g->nodes = v;
 		g->room = room;
 	}
+	n->owner = g;
 	n->graph = g->id;
 	n->index = g->count;
 	g->nodes[g->count++] = n;
@@ -132,7 +133,7 @@ static CUresult capture_locked(struct sim_stream *s, struct sim_node *n)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	n->lane = (uint8_t)s->lane;
 	memcpy(n->after, s->after, sizeof(n->after));
-	if (!graph_append(g, n))
+	if (!sim_graph_append(g, n))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	s->after[0] = s->after[1] = -1;
 	g->lane_last[s->lane] = (int32_t)n->index;

@@ -172,3 +172,19 @@ CUresult cuMemcpyDtoH_v2(void *dst, CUdeviceptr src, size_t bytes)
 	sim_call_enter(&c, 278, "cuMemcpyDtoH_v2", &a);
 	return sim_call_exit(&c, copy_and_wait(&k));
 }
+
+CUresult cuMemsetD8_v2(CUdeviceptr dst, unsigned char value, size_t bytes)
+{
+	const struct {
+		CUdeviceptr dst;
+		unsigned char value;
+		size_t bytes;
+	} a = { dst, value, bytes };
+	const struct sim_copy k = {
+		.kind = COPY_SET, .dst = dst, .bytes = bytes, .value = value
+	};
+	struct sim_call c;
+
+	sim_call_enter(&c, 210, "cuMemsetD8_v2", &a);
+	return sim_call_exit(&c, copy_and_wait(&k));
+}

@@ -84,7 +84,12 @@ enum { NODE_KERNEL = 0, NODE_MEMCPY = 1, NODE_MEMSET = 2 };
 struct sim_node {
 	uint32_t graph, index;
 	uint8_t type, lane;
+	/* Put into a graph whose capture has ended: behind node `parent`, and
+	 * before what follows that one only once there is an edge that says so. */
+	bool inserted, ordered;
+	int32_t parent;
 	int32_t after[2]; /* nodes of other lanes to wait for, -1: none */
+	struct sim_graph *owner;       /* of a template's node */
 	struct sim_function *function; /* NULL: a copy */
 	unsigned grid[3], block[3], shared_bytes;
 	struct sim_copy copy;
@@ -249,6 +254,10 @@ CUresult sim_plan_dtoh(struct sim_stream *s, const struct sim_node *n);
 /* ---- functions (cuda_launch.c) and graphs (cuda_capture.c, cuda_graph.c) ---- */
 
 struct sim_node *sim_node_clone(const struct sim_node *n);
+/* Append a node, whose id is its index; false: no memory. */
+bool sim_graph_append(struct sim_graph *g, struct sim_node *n);
+/* The nodes of a graph in an order that its edges allow; out has room for all. */
+void sim_graph_order(const struct sim_graph *g, struct sim_node **out);
 void sim_graph_free(struct sim_graph *g);
 /* Event record and wait while capturing; sim.lock held. */
 void sim_capture_record(struct sim_stream *s, struct sim_event *e);

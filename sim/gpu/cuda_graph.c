@@ -43,8 +43,9 @@ static struct sim_exec *exec_new(const struct sim_graph *g)
 	}
 	x->id = atomic_fetch_add(&sim.last_graph, 1) + 1;
 	x->lanes = g->lanes > 1;
+	sim_graph_order(g, x->nodes);
 	for (; x->count < g->count; x->count++) {
-		struct sim_node *n = sim_node_clone(g->nodes[x->count]);
+		struct sim_node *n = sim_node_clone(x->nodes[x->count]);
 
 		if (!n) {
 			exec_free(x);
@@ -75,7 +76,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph g)
 			.graph = x,
 			.original_graph = g,
 			.node = x->nodes[i],
-			.original_node = g->nodes[i],
+			.original_node = g->nodes[x->nodes[i]->index],
 			.node_type = x->nodes[i]->type,
 			.graph_exec = x,
 		};

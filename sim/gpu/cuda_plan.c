@@ -306,7 +306,7 @@ static bool plan_nodes(struct sim_stream *s, struct sim_batch *b,
 		l.index = exec ? (int)n->index : -1;
 		l.start_ns = node_start(n, lane_end[n->lane], gap);
 		end = n->function ? plan_kernel(&l) : plan_copy(&l);
-		sim.node_end_ns[i] = lane_end[n->lane] = end;
+		sim.node_end_ns[n->index] = lane_end[n->lane] = end;
 		if (end > b->end_ns)
 			b->end_ns = end;
 		if (r)

@@ -96,6 +96,8 @@ double simgpu_flops(const char *type); /* "bf16", "fp8", "fp4"; 0: none */
  *   fatal=n		 STATE/FATAL_ERROR after n kernel records
  *   no_counters	 GPM answers NOT_SUPPORTED
  *   clock_jitter=ns	 timestamps wander by up to ns
+ *   no_graph_copies	 cuGraphAddMemcpyNode answers NOT_SUPPORTED
+ *   late_graph_copies	 copies put into captured graphs run after all else
  *   worker_dies=s	 moetop-sim with --tp or --ep: the last worker is killed
  *			 after s seconds, once
  */

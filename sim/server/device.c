@@ -22,6 +22,7 @@ static struct {
 	int layer;         /* the open MoE layer, -1 before the first */
 	uint64_t topk_ids; /* where the open layer's ids are, 0: nowhere */
 	int32_t *ids;
+	void *place; /* room for any content of places.h */
 	uint32_t count[EXPERTS_MAX];
 	uint32_t active, rows; /* of the experts that are here */
 	/* for the truth log */
@@ -43,6 +44,8 @@ int device_init(const struct device_config *c)
 		[COMPUTE_FP4] = "fp4",
 	};
 
+	size_t bytes = 0;
+
 	dev.config = *c;
 	dev.layer = -1;
 	/* A GPU without units for a type computes in the next wider one. */
@@ -50,7 +53,14 @@ int device_init(const struct device_config *c)
 		dev.flop_peak = simgpu_flops(types[t]);
 	dev.token = calloc(c->rows_max, sizeof(*dev.token));
 	dev.ids = calloc((size_t)c->rows_max * a->top_k, sizeof(*dev.ids));
-	if (!dev.token || !dev.ids) {
+	for (int p = 0; p < PLACES; p++) {
+		size_t n = places_bytes((enum place)p, c->rows_max, a->top_k,
+					a->experts);
+
+		bytes = n > bytes ? n : bytes;
+	}
+	dev.place = malloc(bytes);
+	if (!dev.token || !dev.ids || !dev.place) {
 		device_fini();
 		return -ENOMEM;
 	}
@@ -61,6 +71,7 @@ void device_fini(void)
 {
 	free(dev.token);
 	free(dev.ids);
+	free(dev.place);
 	memset(&dev, 0, sizeof(dev));
 }
 
@@ -271,7 +282,7 @@ static void open_layer(struct simgpu_launch *l, const struct seq_line *k,
 
 	if (dev.layer + 1 < (int)layers())
 		dev.layer++;
-	if (k->role == SEQ_TOPK)
+	if (k->role == SEQ_TOPK && !k->spec.n)
 		memcpy(&indices, params[k->ids], sizeof(indices));
 	route(l, indices, dev.in.rows);
 }
@@ -309,6 +320,34 @@ static void store_cumsum(struct simgpu_launch *l, const void *param,
 	sum[experts] = (int32_t)at;
 	simgpu_store(l, (void *)(uintptr_t)cumsum, sum,
 		     (experts + 1) * sizeof(sum[0]));
+}
+
+/* What a kernel writes to the places that its arguments name. */
+static void store_place(void *arg, enum place what, uint64_t address)
+{
+	const struct arch *a = &dev.config.shape->arch;
+	const struct places_input in = { .ids = dev.ids,
+					 .counts = dev.count,
+					 .rows = dev.in.rows,
+					 .k = a->top_k,
+					 .experts = a->experts };
+
+	if (what == PLACE_IDS)
+		dev.topk_ids = address;
+	simgpu_store(arg, (void *)(uintptr_t)address, dev.place,
+		     places_fill(what, &in, dev.place));
+}
+
+static void store_places(struct simgpu_launch *l, const struct seq_line *k,
+			 void **params)
+{
+	const struct arch *a = &dev.config.shape->arch;
+	const struct spec_call c = { .rows = dev.in.rows,
+				     .k = a->top_k,
+				     .experts = a->experts,
+				     .hidden = a->hidden };
+
+	spec_stores(&k->spec, &c, params, store_place, l);
 }
 
 static void play_role(struct simgpu_launch *l, const struct seq_line *k,
@@ -370,6 +409,8 @@ static void run_kernel(struct simgpu_launch *l, void **params,
 	const struct seq_line *k = simgpu_arg(l);
 
 	play_role(l, k, params);
+	if (k->spec.n)
+		store_places(l, k, params);
 	switch (k->cost) {
 	case COST_WEIGHTS:
 		cost_weights(params[0], cost);

@@ -189,8 +189,12 @@ static void open_context(struct runner *r)
 		 sizeof(struct device_input) +
 			 rows * sizeof(struct device_token));
 	allocate(r, &m->padding, rows);
-	allocate(r, &m->real_rows, sizeof(int32_t));
-	allocate(r, &m->topk_ids, rows * a->top_k * sizeof(int32_t));
+	for (int i = 0; i < PLACES; i++)
+		allocate(r, &m->place[i],
+			 places_bytes((enum place)i, (uint32_t)rows, a->top_k,
+				      a->experts));
+	m->topk_ids = m->place[PLACE_IDS];
+	m->real_rows = m->place[PLACE_REAL];
 	allocate(r, &m->cumsum, (a->experts + 2) * sizeof(int32_t));
 	allocate(r, &m->tokens, rows * sizeof(int32_t));
 }

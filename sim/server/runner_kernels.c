@@ -332,6 +332,27 @@ static void args_sizes(const struct runner *r, const struct runner_call *c,
 	}
 }
 
+struct spec_call runner_spec(const struct runner *r,
+			     const struct runner_call *c)
+{
+	const struct arch *m = &r->o.shape->arch;
+	struct spec_call s = { .rows = c->rows,
+			       .k = m->top_k,
+			       .experts = m->experts,
+			       .hidden = m->hidden };
+
+	memcpy(s.place, r->mem.place, sizeof(s.place));
+	return s;
+}
+
+static void args_spelled(const struct runner *r, const struct runner_call *c,
+			 struct kernel_args *a)
+{
+	const struct spec_call s = runner_spec(r, c);
+
+	spec_args(&r->seq.line[c->line].spec, &s, a);
+}
+
 static const struct {
 	const char *name;
 	runner_layout fill;
@@ -360,7 +381,7 @@ static const struct {
 static bool is_by_value(const struct seq_line *l)
 {
 	return !strcmp(l->layout, "gemm") || !strcmp(l->layout, "attention") ||
-	       !strncmp(l->layout, "struct:", 7);
+	       !strncmp(l->layout, "struct:", 7) || l->spec.struct_bytes;
 }
 
 /* Bytes of the one struct that is the argument. */
@@ -372,6 +393,8 @@ static unsigned value_bytes(const struct seq_line *l)
 		return sizeof(struct gemm_args);
 	if (!strcmp(l->layout, "attention"))
 		return ATTENTION_ARGS_BYTES;
+	if (l->spec.struct_bytes)
+		return l->spec.struct_bytes;
 	n = strtoul(l->layout + 7, NULL, 10);
 	return n && n <= ATTENTION_ARGS_BYTES ? (unsigned)n : 0;
 }
@@ -383,6 +406,10 @@ static int find_layout(const struct seq_line *l, runner_layout *out)
 	*out = NULL;
 	if (is_by_value(l))
 		return value_bytes(l) ? 0 : -EINVAL;
+	if (l->spec.n) {
+		*out = args_spelled;
+		return 0;
+	}
 	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
 		if (!strcmp(layouts[i].name, l->layout)) {
 			*out = layouts[i].fill;

@@ -8,7 +8,7 @@
 static bool is_triton(const struct seq_line *l)
 {
 	return strncmp(l->name, "_Z", 2) && strcmp(l->layout, "gemm") &&
-	       strcmp(l->layout, "attention");
+	       strcmp(l->layout, "attention") && !l->spec.struct_bytes;
 }
 
 static void launch_params(struct runner *r, const struct runner_call *c,
@@ -96,6 +96,9 @@ static unsigned grid_of(const struct runner *r, const struct runner_call *c)
 		n = l->when & WHEN_NAIVE ? pairs : pairs / 16 + a->experts;
 		n *= a->expert_inter / 64 + 1;
 		break;
+	case UNIT_EXPERTS:
+		n = a->experts;
+		break;
 	case UNIT_COLUMNS:
 		n = c->gemm.n / 64 + 1;
 		break;
@@ -121,6 +124,11 @@ static void launch_kernel(struct runner *r, struct runner_call *c)
 		set_gemm(r, c);
 		memcpy(value, &c->gemm, sizeof(c->gemm));
 	}
+	if (l->spec.struct_bytes) {
+		const struct spec_call s = runner_spec(r, c);
+
+		spec_struct(&l->spec, &s, value);
+	}
 	if (!r->layout[c->line]) {
 		params[0] = value;
 		params[1] = NULL;
@@ -131,16 +139,21 @@ static void launch_kernel(struct runner *r, struct runner_call *c)
 /* ---- a step -------------------------------------------------------------- */
 
 static bool applies(const struct runner *r, const struct seq_line *l,
-		    unsigned rows)
+		    unsigned rows, unsigned layer)
 {
+	unsigned moe_layer = layer - r->o.shape->dense_layers;
 	const struct arch *a = &r->o.shape->arch;
 	bool naive = is_naive(r, rows);
 	bool small = rows * a->top_k < 1024 && a->experts <= 64;
 
-	return !(l->when & WHEN_SHARED && r->o.shape->shared_bytes <= 0) &&
+	return !(l->variant >= 0 &&
+		 moe_layer % r->seq.variants != (unsigned)l->variant) &&
+	       !(l->when & WHEN_SHARED && r->o.shape->shared_bytes <= 0) &&
 	       !(l->when & WHEN_FP8 && a->compute != COMPUTE_FP8) &&
 	       !(l->when & WHEN_NAIVE && !naive) &&
 	       !(l->when & WHEN_ALIGNED && naive) &&
+	       !(l->when & WHEN_ONE && rows != 1) &&
+	       !(l->when & WHEN_MORE && rows == 1) &&
 	       !(l->when & WHEN_SMALL && !small) &&
 	       !(l->when & WHEN_LARGE && small);
 }
@@ -160,7 +173,7 @@ static void list_part(struct listing *w, enum seq_part part, unsigned layer)
 		const struct seq_line *l = &r->seq.line[i];
 		bool alone = part == SEQ_AFTER || l->when & WHEN_EAGER;
 
-		if (l->part != part || !applies(r, l, w->rows) ||
+		if (l->part != part || !applies(r, l, w->rows, layer) ||
 		    w->n == RUNNER_ITEMS_MAX)
 			continue;
 		if (!alone && !w->in_piece)

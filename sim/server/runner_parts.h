@@ -12,6 +12,7 @@
  * addresses without memory behind them. */
 struct runner_memory {
 	CUdeviceptr input, padding, real_rows, topk_ids, cumsum, tokens;
+	CUdeviceptr place[PLACES]; /* of args_spec.h */
 };
 
 /* A step's launches in program order. */
@@ -74,6 +75,10 @@ struct runner_call {
 	unsigned rows, layer;
 	struct gemm_args gemm; /* for the dense GEMMs */
 };
+
+/* What an args_spec of this call depends on. */
+struct spec_call runner_spec(const struct runner *r,
+			     const struct runner_call *c);
 
 /* runner_kernels.c: register all kernels and look their functions up. */
 int runner_load_kernels(struct runner *r, char *why, size_t why_bytes);

@@ -1,5 +1,6 @@
 #include "sim/server/sequence.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 
 #define COLUMNS 9
 #define LINE_BYTES 1024
+#define VARIANTS_MAX 64
 
 static const char *const classes[CLASSES] = {
 	[CLASS_OTHER] = "other",
@@ -56,7 +58,8 @@ static const char *const units[UNITS] = {
 };
 
 static const char *const conditions[] = {
-	"shared", "fp8", "naive", "aligned", "small", "large", "eager",
+	"shared", "fp8",   "naive", "aligned", "small",
+	"large",  "eager", "one",   "more",
 };
 
 const char *seq_class_name(enum kernel_class klass)
@@ -93,10 +96,15 @@ static int take_when(struct seq_line *l, char *word)
 	char *save;
 
 	l->when = 0;
+	l->variant = -1;
 	if (!strcmp(word, "-"))
 		return 0;
 	for (char *w = strtok_r(word, ",", &save); w;
 	     w = strtok_r(NULL, ",", &save)) {
+		if (*w == 'v' && isdigit((unsigned char)w[1])) {
+			l->variant = atoi(w + 1) % VARIANTS_MAX;
+			continue;
+		}
 		if (take(w, conditions,
 			 sizeof(conditions) / sizeof(conditions[0]), &i))
 			return -EINVAL;
@@ -210,6 +218,15 @@ static int take_ids(struct seq_line *l)
 	return l->role == SEQ_TOPK ? -EINVAL : 0;
 }
 
+static int take_layout(struct seq_line *l, const char *word)
+{
+	if (take_text(l->layout, sizeof(l->layout), word))
+		return -EINVAL;
+	if (*word == '@')
+		return spec_parse(word + 1, &l->spec);
+	return take_ids(l);
+}
+
 static int take_kernel(struct seq_line *l, char **w)
 {
 	unsigned klass;
@@ -217,8 +234,7 @@ static int take_kernel(struct seq_line *l, char **w)
 	if (strcmp(w[1], "0") && strcmp(w[1], "1"))
 		return -EINVAL;
 	l->stream = (unsigned)(*w[1] - '0');
-	if (take_cost(l, w[3]) || take_grid(l, w[4]) ||
-	    take_text(l->layout, sizeof(l->layout), w[5]) || take_ids(l) ||
+	if (take_cost(l, w[3]) || take_grid(l, w[4]) || take_layout(l, w[5]) ||
 	    take_when(l, w[6]) || take(w[7], classes, CLASSES, &klass) ||
 	    take_text(l->name, sizeof(l->name), w[8]))
 		return -EINVAL;
@@ -239,7 +255,7 @@ static int take_draft(struct sequence *s, const char *word)
 
 static int take_line(struct sequence *s, char **w, int n)
 {
-	struct seq_line l = { 0 };
+	struct seq_line l = { .variant = -1 };
 	unsigned part, role;
 
 	if (n == 2 && !strcmp(w[0], "draft") && !take_draft(s, w[1]))
@@ -259,6 +275,8 @@ static int take_line(struct sequence *s, char **w, int n)
 		return -EINVAL;
 	s->pieces |= l.when & WHEN_EAGER;
 	s->pads_late |= l.role == SEQ_FILL;
+	if (n == COLUMNS && (unsigned)(l.variant + 1) > s->variants)
+		s->variants = (unsigned)(l.variant + 1);
 	s->line[s->lines++] = l;
 	return 0;
 }

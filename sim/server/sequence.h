@@ -31,14 +31,15 @@
  *		hidden), inter (pairs x intermediate), experts (rows x E), vocab
  *		(rows x vocabulary), kv (the rows' keys and values), padding
  *	T0	no bytes that would matter
- * grid	UNIT/N or N: rows pairs blocks (of the expert GEMMs) columns (of a dense
- *	GEMM)
- * layout	of the parameters: a name known to runner_kernels.c, or their sizes,
- *	as "88844"
+ * grid	UNIT/N or N: rows pairs experts blocks (of the expert GEMMs) columns (of
+ *	a dense GEMM)
+ * layout	of the parameters: a name known to runner_kernels.c, their sizes, as
+ *	"88844", or what they are (args_spec.h)
  * when	-, or words apart by commas, all of which must hold: shared (the model
  *	has shared experts), fp8 (of its expert GEMMs), naive, aligned (few rows,
- *	or not), small, large (of the alignment), eager (never in a graph: cuts
- *	it to pieces)
+ *	or not), small, large (of the alignment), one, more (row, or not), eager
+ *	(never in a graph: cuts it to pieces), vN (of MoE layers N, N + V, .. where V is one more than
+ *	the greatest N of the file)
  * class	what it is to wire/kernel_class.def
  * name	as CUPTI delivers it, mangled
  *
@@ -52,9 +53,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sim/server/args_spec.h"
 #include "wire/kernel_class.h"
 
-#define SEQUENCE_LINES_MAX 96u
+#define SEQUENCE_LINES_MAX 224u
 #define SEQUENCE_NAME_BYTES 512u
 
 enum seq_part {
@@ -123,6 +125,8 @@ enum { /* seq_line.when */
        WHEN_SMALL = 16,
        WHEN_LARGE = 32,
        WHEN_EAGER = 64,
+       WHEN_ONE = 128,
+       WHEN_MORE = 256,
 };
 
 struct seq_line {
@@ -137,7 +141,9 @@ struct seq_line {
 	unsigned grid_div;
 	enum kernel_class klass;
 	unsigned ids; /* of a top-k kernel: which argument points at them */
-	char layout[32];
+	int variant;  /* of the MoE layers; -1: of all */
+	struct args_spec spec; /* n 0: the layout is no spec */
+	char layout[256];
 	char name[SEQUENCE_NAME_BYTES];
 };
 
@@ -145,8 +151,9 @@ enum seq_draft { DRAFT_NONE, DRAFT_OWN, DRAFT_SAME };
 
 struct sequence {
 	enum seq_draft draft;
-	bool pieces;    /* has lines that cut graphs to pieces */
-	bool pads_late; /* has a line that fills padding */
+	bool pieces;       /* has lines that cut graphs to pieces */
+	bool pads_late;    /* has a line that fills padding */
+	unsigned variants; /* of MoE layers; 0: all are alike */
 	unsigned lines;
 	struct seq_line line[SEQUENCE_LINES_MAX];
 };

@@ -298,12 +298,14 @@ def test_flapping_collector():
 def test_exact_rows():
     with Server(MOETOP_ROWS="2") as p:
         ring = R.attach(p.pid)
-        records = R.collect(ring, windows, 15)
+        records = R.collect(ring, lambda r: any(
+            x.type == R.ROWS and x.exact_cells for x in r), 15)
         texts = [r.text for r in records if r.type == R.TEXT]
-        check(sum("not built" in t for t in texts) == 1,
-              "rows mode 2: one line says that it is not built", str(texts))
-        check(windows(records) and any(r.type == R.ROWS for r in records),
-              "rows mode 2: rows are sampled")
+        check(sum("rows: exact" in t for t in texts) == 1,
+              "rows mode 2: one line says that graphs keep their rows",
+              str(texts))
+        check(any(r.type == R.ROWS and r.exact_cells for r in records),
+              "rows mode 2: rows are those that the graphs keep")
 
 
 def test_exit():

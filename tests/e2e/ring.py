@@ -33,8 +33,10 @@ FORMATS = {
              "edge_kernels edge_steps"),
     LAYER: ("=IHHHHIQQQ", "window phase layer klass part steps calls sum_ns "
             "union_ns"),
-    ROWS: ("=IHHII8Q", "window phase layer cells experts rows active single "
-           "twice sum_squares max_rows tokens padded_rows"),
+    ROWS: ("=IHHII8QIIQIHHII", "window phase layer cells experts rows active "
+           "single twice sum_squares max_rows tokens padded_rows exact_cells "
+           "direct_cells blocks placed_cells placed_experts dropped "
+           "placed_rows placed_active"),
     EXPERTS: ("=IHHHH24I", "window phase layer first count"),
     STEP_ROWS: ("=IHHQQQQQQ", "window phase cells start_ns mask0 mask1 rows "
                 "active single"),
@@ -98,7 +100,7 @@ class Ring:
 
     def control(self, name, value):
         at = dict(pid=8, budget=12, wish=16, rows=20, detach=24, hint=28,
-                  wake=40)
+                  wake=40, spans=44, experts=48, top_k=52)
         self.put(CONTROL + at[name], value, "=I")
 
     def open(self):

@@ -185,7 +185,6 @@ static void what_is_not_built_is_refused(void **state)
 {
 	(void)state;
 	bad("report x", "report: not built into this version");
-	bad("-p 1 --rows=exact", "--rows=exact: not built into this version");
 }
 
 static void options_belong_to_commands(void **state)
@@ -237,7 +236,7 @@ static void a_bad_line_of_the_file_is_numbered(void **state)
 		{ "json = maybe\n",
 		  "line 1: --json: 'maybe' is neither true nor false" },
 		{ "config = y\n", "line 1: 'config' is no option" },
-		{ "rows = exact\n", "line 1: --rows=exact: not built" },
+		{ "rows = most\n", "line 1: --rows: 'most'" },
 	};
 	char line[256];
 

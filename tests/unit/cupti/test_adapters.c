@@ -27,6 +27,8 @@ static const struct cuda_api cuda = { .func_param_info = param_info };
 
 static char gating_sizes[] = "8884884441888";
 static char align_sizes[] = "88888444488444";
+static char gemm_sizes[] = "8888884444";
+static const struct model_hint unknown;
 
 static int setup(void **state)
 {
@@ -63,6 +65,32 @@ static void gating_fill(struct gating_args *a)
 	memcpy(a->params, params, sizeof(params));
 }
 
+/* An expert GEMM of so many pairs, whose blocks are named at `ids`. */
+static struct launch gemm_of(struct functions *t, uint64_t pairs, uint64_t ids)
+{
+	struct function *f =
+		functions_get(t, gemm_sizes, false, "fused_moe_kernel");
+	struct launch l = { .args = 10, .function = (uint32_t)(f - t->slot) };
+
+	functions_validate(t, &cuda);
+	l.arg[4] = ids;
+	l.arg[9] = pairs;
+	return l;
+}
+
+/* A launch of topkGating in a layer of 24 x 8 pairs. */
+static int read_gating(struct functions *t, const struct launch *l,
+		       const struct model_hint *hint, struct moe_launch *m)
+{
+	struct launch both[2] = { *l, gemm_of(t, 24 * 8, 0x5000) };
+	struct layer_rows_at at;
+	int err = layer_read(t, both, 2, hint, &at);
+
+	if (!err)
+		*m = at.rows;
+	return err;
+}
+
 static void arguments_read_before_validation_are_understood_after(void **state)
 {
 	struct functions *t = *state;
@@ -73,14 +101,15 @@ static void arguments_read_before_validation_are_understood_after(void **state)
 
 	gating_fill(&a);
 	launch_capture(&l, t, f, a.params, 7);
-	assert_int_equal(launch_read(t, &l, NULL, &m), -EAGAIN);
+	assert_int_equal(layer_read(t, &l, 1, &unknown, NULL), -EAGAIN);
 	assert_int_equal(functions_validate(t, &cuda), 1);
-	assert_int_equal(launch_read(t, &l, NULL, &m), 0);
-	assert_int_equal(m.ids, 0x7f0000001000);
+	assert_int_equal(read_gating(t, &l, &unknown, &m), 0);
+	assert_int_equal(m.what, ROWS_IDS);
+	assert_int_equal(m.data[0], 0x7f0000001000);
 	assert_int_equal(m.rows, 24);
 	assert_int_equal(m.k, 8);
 	assert_int_equal(m.experts, 128);
-	assert_int_equal(m.id_bytes, 4);
+	assert_int_equal(m.bytes, 4);
 }
 
 static void arguments_read_after_validation_are_the_same(void **state)
@@ -95,7 +124,7 @@ static void arguments_read_after_validation_are_the_same(void **state)
 	functions_validate(t, &cuda);
 	launch_capture(&l, t, f, a.params, 7);
 	assert_int_equal(l.args, 9);
-	assert_int_equal(launch_read(t, &l, NULL, &m), 0);
+	assert_int_equal(read_gating(t, &l, &unknown, &m), 0);
 	assert_int_equal(m.rows, 24);
 	assert_int_equal(m.experts, 128);
 }
@@ -113,7 +142,7 @@ static void sizes_that_fit_no_row_are_refused(void **state)
 	launch_capture(&l, t, f, a.params, 7);
 	functions_validate(t, &cuda);
 	assert_int_equal(f->state, FUNCTION_REFUSED);
-	assert_int_equal(launch_read(t, &l, NULL, &m), -EINVAL);
+	assert_int_equal(read_gating(t, &l, &unknown, &m), -EINVAL);
 	assert_int_equal(m.rows, 77);
 }
 
@@ -125,6 +154,7 @@ static void without_the_drivers_word_nothing_is_believed(void **state)
 
 	functions_validate(t, &old);
 	assert_int_equal(f->state, FUNCTION_REFUSED);
+	assert_int_equal(t->refused, 1);
 }
 
 static int by_symbol(void **f, const void *stub)
@@ -185,26 +215,143 @@ static void alignment_kernel_tells_experts_and_k(void **state)
 	struct function *f =
 		functions_get(t, router, false, "_router_triton_kernel");
 	struct function *g = functions_get(t, align_sizes, false, ALIGN);
-	struct launch l = { .args = 7, .function = (uint32_t)(f - t->slot) };
-	struct launch align = { .args = 11,
-				.function = (uint32_t)(g - t->slot) };
-	struct moe_launch m;
+	struct launch l[2] = {
+		{ .args = 7, .function = (uint32_t)(f - t->slot) },
+		{ .args = 13, .function = (uint32_t)(g - t->slot) },
+	};
+	struct layer_rows_at at;
 
 	functions_validate(t, &cuda);
-	l.arg[3] = 0x1000;
-	l.arg[4] = 12;
-	align.arg[0] = 0x1000;
-	align.arg[5] = 128;
-	align.arg[9] = 96;
-	assert_int_equal(launch_read(t, &l, NULL, &m), 0);
-	assert_int_equal(m.k, 0);
-	assert_int_equal(m.experts, 0);
-	assert_int_equal(launch_read(t, &l, &align, &m), 0);
-	assert_int_equal(m.k, 8);
-	assert_int_equal(m.experts, 128);
-	align.arg[0] = 0x2000; /* of other ids: tells nothing */
-	assert_int_equal(launch_read(t, &l, &align, &m), 0);
-	assert_int_equal(m.experts, 0);
+	l[0].arg[3] = 0x100000;
+	l[0].arg[4] = 12;
+	l[1].arg[0] = 0x100000;
+	l[1].arg[5] = 128;
+	l[1].arg[9] = 96;
+	l[1].arg[12] = 8;
+	assert_int_equal(layer_read(t, l, 1, &unknown, &at), -EINVAL);
+	assert_int_equal(layer_read(t, l, 2, &unknown, &at), 0);
+	assert_int_equal(at.rows.k, 8);
+	assert_int_equal(at.rows.experts, 128);
+	assert_false(at.direct);
+	l[1].arg[0] = 0x200000; /* of other ids: tells nothing */
+	assert_int_equal(layer_read(t, l, 2, &unknown, &at), -EINVAL);
+}
+
+static void rows_that_no_second_kernel_tells_are_refused(void **state)
+{
+	struct functions *t = *state;
+	struct function *f = functions_get(t, gating_sizes, false, GATING);
+	struct gating_args a;
+	struct layer_rows_at at;
+	struct launch l[2];
+
+	functions_validate(t, &cuda);
+	gating_fill(&a);
+	launch_capture(&l[0], t, f, a.params, 7);
+	assert_int_equal(layer_read(t, l, 1, &unknown, &at), -EINVAL);
+	l[1] = gemm_of(t, 24 * 8, 0);
+	assert_int_equal(layer_read(t, l, 2, &unknown, &at), 0);
+	l[1] = gemm_of(t, 25 * 8, 0);
+	assert_int_equal(layer_read(t, l, 2, &unknown, &at), -EINVAL);
+}
+
+static void ids_that_name_blocks_are_direct(void **state)
+{
+	struct functions *t = *state;
+	struct function *f = functions_get(t, gating_sizes, false, GATING);
+	struct gating_args a;
+	struct layer_rows_at at;
+	struct launch l[2];
+
+	functions_validate(t, &cuda);
+	gating_fill(&a);
+	launch_capture(&l[0], t, f, a.params, 7);
+	l[1] = gemm_of(t, 24 * 8, a.ids);
+	assert_int_equal(layer_read(t, l, 2, &unknown, &at), 0);
+	assert_true(at.direct);
+}
+
+static void numbers_that_the_model_has_not_are_refused(void **state)
+{
+	static const struct {
+		struct model_hint hint;
+		int err;
+		uint32_t experts, wide;
+	} cases[] = {
+		{ { 128, 8 }, 0, 128, 128 },
+		{ { 64, 8 }, 0, 64, 128 }, /* experts without weights */
+		{ { 63, 8 }, -EINVAL, 0, 0 },
+		{ { 256, 8 }, -EINVAL, 0, 0 },
+		{ { 128, 9 }, -EINVAL, 0, 0 },
+		{ { 127, 7 }, 0, 127, 128 }, /* a shared expert */
+	};
+	struct functions *t = *state;
+	struct function *f = functions_get(t, gating_sizes, false, GATING);
+	struct gating_args a;
+	struct moe_launch m;
+	struct launch l;
+
+	functions_validate(t, &cuda);
+	gating_fill(&a);
+	launch_capture(&l, t, f, a.params, 7);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(read_gating(t, &l, &cases[i].hint, &m),
+				 cases[i].err);
+		if (cases[i].err)
+			continue;
+		assert_int_equal(m.experts, cases[i].experts);
+		assert_int_equal(m.wide, cases[i].wide);
+	}
+	assert_int_equal(m.fused, 1);
+}
+
+static void replicas_are_told_apart_from_experts(void **state)
+{
+	static char eplb[] = "888888444488";
+	struct functions *t = *state;
+	struct function *f = functions_get(t, gating_sizes, false, GATING);
+	struct function *g = functions_get(t, eplb, false,
+					   "_eplb_map_and_record_i32_kernel");
+	struct gating_args a;
+	struct layer_rows_at at;
+	struct launch l[3];
+
+	functions_validate(t, &cuda);
+	gating_fill(&a);
+	launch_capture(&l[0], t, f, a.params, 7);
+	l[1] = (struct launch){ .args = 10,
+				.function = (uint32_t)(g - t->slot) };
+	l[1].arg[0] = a.ids;
+	l[1].arg[3] = 0x7f0000009000;
+	l[1].arg[6] = 128;
+	l[1].arg[8] = 160;
+	l[1].arg[9] = 24 * 8;
+	l[2] = gemm_of(t, 24 * 8, 0x7f0000009000);
+	assert_int_equal(layer_read(t, l, 3, &unknown, &at), 0);
+	assert_int_equal(at.rows.data[0], a.ids);
+	assert_int_equal(at.rows.experts, 128);
+	assert_int_equal(at.placed.data[0], 0x7f0000009000);
+	assert_int_equal(at.placed.experts, 160);
+	assert_true(at.direct);
+}
+
+static void layers_begin_where_one_opens_or_experts_end(void **state)
+{
+	struct functions *t = *state;
+	struct function *f = functions_get(t, gating_sizes, false, GATING);
+	struct function *g = functions_get(t, align_sizes, false, ALIGN);
+	struct launch top = { .function = (uint32_t)(f - t->slot) };
+	struct launch align = { .function = (uint32_t)(g - t->slot) };
+	struct launch gemm = gemm_of(t, 8, 0);
+	const struct launch opened[] = { top, align, gemm, gemm, top };
+	const struct launch closed[] = { align, gemm, gemm, align, gemm };
+	const struct launch alike[] = { align, align, align };
+
+	assert_int_equal(layer_length(t, opened, 5), 4);
+	assert_int_equal(layer_length(t, closed, 5), 3);
+	assert_int_equal(layer_length(t, alike, 3), 1);
+	assert_int_equal(layer_length(t, opened, 2), 2);
+	assert_int_equal(layer_length(t, opened, 0), 0);
 }
 
 static void impossible_values_are_refused(void **state)
@@ -219,15 +366,19 @@ static void impossible_values_are_refused(void **state)
 	gating_fill(&a);
 	a.ids = 0;
 	launch_capture(&l, t, f, a.params, 1);
-	assert_int_equal(launch_read(t, &l, NULL, &m), -EINVAL);
+	assert_int_equal(read_gating(t, &l, &unknown, &m), -EINVAL);
 	gating_fill(&a);
 	a.rows = 0x80000000;
 	launch_capture(&l, t, f, a.params, 1);
-	assert_int_equal(launch_read(t, &l, NULL, &m), -EINVAL);
+	assert_int_equal(read_gating(t, &l, &unknown, &m), -EINVAL);
 	gating_fill(&a);
 	a.end = EXPERTS_MAX + 1;
 	launch_capture(&l, t, f, a.params, 1);
-	assert_int_equal(launch_read(t, &l, NULL, &m), -EINVAL);
+	assert_int_equal(read_gating(t, &l, &unknown, &m), -EINVAL);
+	gating_fill(&a);
+	a.ids = 0x7f0000001002; /* no place of an int */
+	launch_capture(&l, t, f, a.params, 1);
+	assert_int_equal(read_gating(t, &l, &unknown, &m), -EINVAL);
 }
 
 static void other_kernels_cost_one_entry_and_no_arguments(void **state)
@@ -297,6 +448,11 @@ int main(void)
 		T(host_stub_without_a_runtime_is_refused),
 		T(pointers_into_nowhere_fault_nothing),
 		T(alignment_kernel_tells_experts_and_k),
+		T(rows_that_no_second_kernel_tells_are_refused),
+		T(ids_that_name_blocks_are_direct),
+		T(numbers_that_the_model_has_not_are_refused),
+		T(replicas_are_told_apart_from_experts),
+		T(layers_begin_where_one_opens_or_experts_end),
 		T(impossible_values_are_refused),
 		T(other_kernels_cost_one_entry_and_no_arguments),
 		T(handle_that_came_again_is_told_by_its_name),

@@ -26,10 +26,10 @@ static void capture(struct graph_map *m, uint32_t graph, uint32_t layers)
 		struct launch topk = { .args = 1, .arg = { 1000 + i } };
 		struct launch align = { .args = 1, .arg = { 2000 + i } };
 
-		graph_map_created(m, NODE(graph, 4 * i), &topk, false);
-		graph_map_created(m, NODE(graph, 4 * i + 1), &align, true);
-		graph_map_created(m, NODE(graph, 4 * i + 2), NULL, false);
-		graph_map_created(m, NODE(graph, 4 * i + 3), NULL, false);
+		graph_map_created(m, NODE(graph, 4 * i), m, &topk);
+		graph_map_created(m, NODE(graph, 4 * i + 1), m, &align);
+		graph_map_created(m, NODE(graph, 4 * i + 2), m, NULL);
+		graph_map_created(m, NODE(graph, 4 * i + 3), m, NULL);
 	}
 }
 
@@ -43,15 +43,15 @@ static void instantiate(struct graph_map *m, uint32_t from, uint32_t to,
 static void copies_know_the_launch_behind_their_original(void **state)
 {
 	struct graph_map *m = *state;
-	struct launch l, align;
+	struct launch l;
 
 	capture(m, 5, 3);
 	instantiate(m, 5, 9, 3);
-	assert_int_equal(graph_map_find(m, NODE(9, 8), &l, &align), 0);
+	assert_int_equal(graph_map_find(m, NODE(9, 8), &l), 0);
 	assert_int_equal(l.arg[0], 1002);
-	assert_int_equal(align.arg[0], 2002);
-	assert_int_equal(graph_map_find(m, NODE(9, 2), &l, &align), -ENOENT);
-	assert_int_equal(graph_map_find(m, NODE(9, 9), &l, &align), -ENOENT);
+	assert_int_equal(graph_map_find(m, NODE(9, 9), &l), 0);
+	assert_int_equal(l.arg[0], 2002);
+	assert_int_equal(graph_map_find(m, NODE(9, 2), &l), -ENOENT);
 	assert_int_equal(graph_map_kernels(m, 9), 12);
 	assert_int_equal(graph_map_kernels(m, 77), 0);
 }
@@ -59,17 +59,39 @@ static void copies_know_the_launch_behind_their_original(void **state)
 static void copies_outlive_their_template(void **state)
 {
 	struct graph_map *m = *state;
-	struct launch l[4], align[4];
+	struct launch l[8];
+	void *handle[8];
 
 	capture(m, 5, 3);
+	assert_int_equal(graph_map_list(m, 5, l, handle, 8), 6);
+	assert_ptr_equal(handle[5], m);
 	instantiate(m, 5, 9, 3);
 	graph_map_forget(m, 5);
-	assert_int_equal(graph_map_list(m, 5, l, align, 4), 0);
-	assert_int_equal(graph_map_list(m, 9, l, align, 4), 3);
+	assert_int_equal(graph_map_list(m, 5, l, NULL, 8), 0);
+	assert_int_equal(graph_map_list(m, 9, l, handle, 8), 6);
 	assert_int_equal(l[0].arg[0], 1000);
-	assert_int_equal(l[2].arg[0], 1002);
-	assert_int_equal(align[1].arg[0], 2001);
-	assert_int_equal(graph_map_list(m, 9, l, align, 2), 2);
+	assert_int_equal(l[3].arg[0], 2001);
+	assert_int_equal(l[4].arg[0], 1002);
+	assert_null(handle[0]);
+	assert_int_equal(graph_map_list(m, 9, l, NULL, 2), 2);
+}
+
+static void stages_come_to_copies_made_afterwards(void **state)
+{
+	struct graph_map *m = *state;
+	struct launch l;
+
+	capture(m, 5, 3);
+	instantiate(m, 5, 8, 3);
+	graph_map_set_stage(m, NODE(5, 4), 0x7000);
+	graph_map_set_stage(m, NODE(77, 4), 0x8000);
+	instantiate(m, 5, 9, 3);
+	assert_int_equal(graph_map_find(m, NODE(9, 4), &l), 0);
+	assert_int_equal(l.stage, 0x7000);
+	assert_int_equal(graph_map_find(m, NODE(8, 4), &l), 0);
+	assert_int_equal(l.stage, 0);
+	assert_int_equal(graph_map_find(m, NODE(9, 8), &l), 0);
+	assert_int_equal(l.stage, 0);
 }
 
 static void forgotten_graphs_give_their_room_back(void **state)
@@ -99,7 +121,7 @@ static void what_finds_no_room_is_counted(void **state)
 	assert_int_equal(c.routing_nodes, 64);
 	assert_int_equal(c.overflow, 16);
 	for (uint32_t g = 2; g < 12; g++)
-		graph_map_created(m, NODE(g, 0), NULL, false);
+		graph_map_created(m, NODE(g, 0), m, NULL);
 	graph_map_count(m, &c);
 	assert_int_equal(c.overflow, 16 + 3);
 }
@@ -108,15 +130,15 @@ static void
 a_graph_of_which_copies_are_not_told_is_like_its_template(void **state)
 {
 	struct graph_map *m = *state;
-	struct launch l[4], align[4];
+	struct launch l[8];
 
 	capture(m, 5, 3);
 	graph_map_copied(m, 5, 9);
 	graph_map_forget(m, 5);
-	assert_int_equal(graph_map_list(m, 9, l, align, 4), 3);
-	assert_int_equal(l[1].arg[0], 1001);
-	assert_int_equal(align[2].arg[0], 2002);
-	assert_int_equal(graph_map_find(m, NODE(9, 4), l, align), 0);
+	assert_int_equal(graph_map_list(m, 9, l, NULL, 8), 6);
+	assert_int_equal(l[2].arg[0], 1001);
+	assert_int_equal(l[5].arg[0], 2002);
+	assert_int_equal(graph_map_find(m, NODE(9, 4), l), 0);
 	assert_int_equal(graph_map_kernels(m, 9), 12);
 	graph_map_copied(m, 77, 10); /* nothing is known of that one */
 	assert_false(graph_map_knows(m, 10));
@@ -268,7 +290,6 @@ static void threads_never_share_a_slot(void **state)
 struct naive_node {
 	uint32_t graph, low;
 	uint64_t arg;
-	bool align;
 };
 static struct {
 	struct naive_node node[NODES]; /* in order of creation */
@@ -309,14 +330,14 @@ static const struct naive_node *naive_find(uint32_t g, uint32_t low)
 	return NULL;
 }
 
-static void naive_add(uint32_t g, uint32_t low, uint64_t arg, bool align)
+static void naive_add(uint32_t g, uint32_t low, uint64_t arg)
 {
 	if (naive.held == NODES) {
 		naive.overflow++;
 		naive.lossy[g] = true;
 		return;
 	}
-	naive.node[naive.held++] = (struct naive_node){ g, low, arg, align };
+	naive.node[naive.held++] = (struct naive_node){ g, low, arg };
 }
 
 static void naive_forget(uint32_t g)
@@ -334,14 +355,14 @@ static void naive_forget(uint32_t g)
 static void do_create(struct graph_map *m, uint32_t g, uint32_t low)
 {
 	struct launch l = { .args = 1, .arg = { random_below(1u << 30) } };
-	bool routing = random_below(3), align = random_below(2);
+	bool routing = random_below(3);
 
-	graph_map_created(m, NODE(g, low), routing ? &l : NULL, align);
+	graph_map_created(m, NODE(g, low), m, routing ? &l : NULL);
 	if (!naive_graph(g))
 		return;
 	naive.kernels[g]++;
 	if (routing && !naive_find(g, low))
-		naive_add(g, low, l.arg[0], align);
+		naive_add(g, low, l.arg[0]);
 }
 
 static void do_clone(struct graph_map *m, uint32_t from, uint32_t to,
@@ -355,7 +376,7 @@ static void do_clone(struct graph_map *m, uint32_t from, uint32_t to,
 	naive.kernels[to]++;
 	n = naive_find(from, low);
 	if (n && !naive_find(to, low))
-		naive_add(to, low, n->arg, n->align);
+		naive_add(to, low, n->arg);
 }
 
 static void do_copy(struct graph_map *m, uint32_t from, uint32_t to)
@@ -370,41 +391,23 @@ static void do_copy(struct graph_map *m, uint32_t from, uint32_t to)
 	naive.lossy[to] = naive.lossy[from];
 	for (uint32_t i = 0; i < held; i++)
 		if (naive.node[i].graph == from)
-			naive_add(to, naive.node[i].low, naive.node[i].arg,
-				  naive.node[i].align);
-}
-
-/* The node that was made after node i in the same graph. */
-static const struct naive_node *next_of(uint32_t i)
-{
-	for (uint32_t k = i + 1; k < naive.held; k++)
-		if (naive.node[k].graph == naive.node[i].graph)
-			return &naive.node[k];
-	return NULL;
+			naive_add(to, naive.node[i].low, naive.node[i].arg);
 }
 
 static void compare_graph(struct graph_map *m, uint32_t g)
 {
-	struct launch l[NODES], align[NODES], found, with;
-	size_t n = graph_map_list(m, g, l, align, NODES), at = 0;
+	struct launch l[NODES], found;
+	size_t n = graph_map_list(m, g, l, NULL, NODES), at = 0;
 
 	for (uint32_t i = 0; i < naive.held; i++) {
-		const struct naive_node *x = &naive.node[i], *after;
+		const struct naive_node *x = &naive.node[i];
 
 		if (x->graph != g)
 			continue;
-		assert_int_equal(
-			graph_map_find(m, NODE(g, x->low), &found, &with),
-			x->align ? -ENOENT : 0);
-		if (x->align)
-			continue;
-		after = next_of(i);
+		assert_int_equal(graph_map_find(m, NODE(g, x->low), &found), 0);
 		assert_true(at < n);
 		assert_int_equal(l[at].arg[0], x->arg);
 		assert_int_equal(found.arg[0], x->arg);
-		assert_int_equal(align[at].args, after && after->align);
-		if (after && after->align)
-			assert_int_equal(align[at].arg[0], after->arg);
 		at++;
 	}
 	assert_int_equal(at, n);
@@ -448,6 +451,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 		T(copies_know_the_launch_behind_their_original),
 		T(copies_outlive_their_template),
+		T(stages_come_to_copies_made_afterwards),
 		T(forgotten_graphs_give_their_room_back),
 		T(what_finds_no_room_is_counted),
 		T(a_graph_of_which_copies_are_not_told_is_like_its_template),

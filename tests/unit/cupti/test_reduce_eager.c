@@ -11,13 +11,16 @@ static void eager_step(struct stream *s, unsigned layers)
 	s->now += HOST_NS;
 }
 
-static int rows_by_correlation(void *arg, const struct reduce_event *anchor,
-			       struct moe_launch *out)
+static int rows_by_correlation(void *arg, const struct reduce_event *ev,
+			       uint32_t n, struct layer_rows_at *out)
 {
 	const uint32_t *rows = arg;
 
-	(void)anchor;
-	*out = (struct moe_launch){ .ids = 1, .rows = *rows, .k = 2 };
+	(void)ev;
+	assert_true(n > 0);
+	*out = (struct layer_rows_at){
+		.rows = { .what = ROWS_IDS, .rows = *rows, .k = 2 },
+	};
 	return 0;
 }
 
@@ -33,7 +36,7 @@ static void period_is_learnt_from_kernels_that_come_once_a_step(void **state)
 	const struct reduce_result *r;
 	uint32_t rows = 16;
 
-	params.find_launch = rows_by_correlation;
+	params.find_rows = rows_by_correlation;
 	params.arg = &rows;
 	for (int i = 0; i < 10; i++)
 		eager_step(s, LAYERS);
@@ -113,7 +116,7 @@ static void eager_prefill_between_replays_is_one_step(void **state)
 	const struct reduce_result *r;
 	uint32_t rows = 400;
 
-	params.find_launch = rows_by_correlation;
+	params.find_rows = rows_by_correlation;
 	params.arg = &rows;
 	params.graphs_used = true;
 	params.decode_hint = 16;
@@ -165,7 +168,7 @@ static uint32_t phase_of(struct stream *s, uint32_t rows)
 {
 	const struct reduce_result *r;
 
-	params.find_launch = rows_by_correlation;
+	params.find_rows = rows_by_correlation;
 	params.arg = &rows;
 	reduce_begin(s->reduce);
 	for (int i = 0; i < 6; i++)

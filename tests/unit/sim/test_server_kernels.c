@@ -35,6 +35,7 @@ static const char *const backends[] = {
 	"deepgemm",     "flashinfer",    "trtllm-gen",  "marlin",
 	"marlin-mxfp4", "gpt-oss",       "deepep-ll",   "deepep-normal",
 	"mtp",          "mtp-same",      "piecewise",   "shared-stream",
+	"rows-vllm",    "rows-sglang",   "rows-other",
 };
 #define BACKENDS (sizeof(backends) / sizeof(backends[0]))
 
@@ -121,6 +122,14 @@ static void lines_that_mean_nothing_are_refused(void **state)
 		"moe 0 - 1000 rows/0 8 - gemm.dense name",
 		"moe 0 - 1000 rows 8 sometimes gemm.dense name",
 		"elsewhere 0 - 1000 rows 8 - gemm.dense name",
+		"moe 0 - 1000 rows @ - gemm.dense name",
+		"moe 0 - 1000 rows @8apples - gemm.dense name",
+		"moe 0 - 1000 rows @4ids - gemm.dense name",
+		"moe 0 - 1000 rows @8>rows - gemm.dense name",
+		"moe 0 - 1000 rows @8ids:8 - gemm.dense name",
+		"moe 0 - 1000 rows @s16:8ids - gemm.dense name",
+		"moe 0 - 1000 rows @s16,8ids - gemm.dense name",
+		"moe 0 - 1000 rows @s16,8ids:12 - gemm.dense name",
 		"moe fork",
 	};
 	static struct sequence s;
