@@ -61,9 +61,11 @@ def load(port):
     return clients
 
 
-def near(measured, told):
-    """A bucket of the source wide, and a millisecond of our own."""
-    return abs(measured - told) <= 0.065 * measured + 0.004
+def near(measured, told, late_s=0.02):
+    """A bucket of the source apart; on a busy machine a client comes late to
+    see its bytes, but never early."""
+    return (told <= 1.065 * measured + 0.002 and
+            told >= 0.935 * measured - late_s)
 
 
 def histograms(port, clients):
@@ -84,8 +86,8 @@ def histograms(port, clients):
         check(f"{name}: so is the sum",
               near(sum(truth) / n, h.sample_sum / n),
               (sum(truth), h.sample_sum))
-        check(f"{name}: the ends are, too", near(truth[-1], b[-1][1]) and
-              near(truth[0], b[0][1]), (truth[0], truth[-1], b))
+        check(f"{name}: the ends are, too", near(truth[-1], b[-1][1], 0.1)
+              and near(truth[0], b[0][1], 0.1), (truth[0], truth[-1], b))
     gaps = fs["moetop_event_gap_seconds"].metric[0].histogram
     check("the gaps are one less than the events of each stream",
           gaps.sample_count >= n * (TOKENS - 1), gaps.sample_count)
