@@ -106,6 +106,9 @@ static void fill_all(void)
 	s.checks[0].ours = 16;
 	s.checks[0].theirs = NAN;
 	strcpy(s.target.container, "docker 4f1c");
+	strcpy(s.target.server, "vllm:8000");
+	strcpy(s.target.pod, "vllm-0");
+	strcpy(s.target.pod_namespace, "inference");
 	s.target.n_options = 1;
 	strcpy(s.target.options[0].name, "tp");
 	strcpy(s.target.options[0].value, "2");
@@ -151,6 +154,9 @@ static void check_got(void)
 			    sizeof(s.requests.counts));
 	assert_true(got.requests.known && isnan(got.requests.oldest_seconds));
 	assert_string_equal(got.target.container, s.target.container);
+	assert_string_equal(got.target.server, s.target.server);
+	assert_string_equal(got.target.pod, s.target.pod);
+	assert_string_equal(got.target.pod_namespace, s.target.pod_namespace);
 	assert_int_equal(got.target.n_options, 1);
 	assert_string_equal(got.target.options[0].value, "2");
 	assert_int_equal(got.n_checks, 1);
