@@ -16,9 +16,14 @@ int cmd_view(const struct settings *s)
 
 	if (s->all)
 		return fleet_run(s);
-	if (!config.pid && server_list_choose(s, &config.pid, &status))
+	if (s->pid)
+		return session_run(&config);
+	if (server_list_choose(s, &config.pid, &status))
 		return status;
-	return session_run(&config);
+	do
+		status = session_run(&config);
+	while (status == STATUS_TARGET && !server_list_await(s, &config.pid));
+	return status;
 }
 
 int cmd_record(const struct settings *s)

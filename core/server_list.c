@@ -17,6 +17,7 @@
 #define COLUMNS 9u
 #define CELL_BYTES 168u
 #define MODEL_WIDTH 44u
+#define AWAIT_LOOKS 60u /* one a second */
 
 struct row {
 	char cell[COLUMNS][CELL_BYTES];
@@ -186,6 +187,24 @@ static void search(void *arg)
 	s->err = discover_servers(s->found);
 	if (!s->err && s->show)
 		server_flight_read(s->found);
+}
+
+int server_list_await(const struct settings *settings, pid_t *pid)
+{
+	struct servers *found = calloc(1, sizeof(*found));
+	struct search s = { .found = found };
+	pid_t ended = *pid;
+	int err = found && !views_want_screen(settings) ? 0 : -ENOMEM;
+
+	for (unsigned i = 0; !err && i < AWAIT_LOOKS && *pid == ended; i++) {
+		sleep(1);
+		err = broker_once(PRIVILEGES_LOOK, search, &s);
+		if (!err && !s.err && server_list_serving(found) == 1 &&
+		    only_one(found) != ended)
+			*pid = only_one(found);
+	}
+	free(found);
+	return *pid == ended ? -1 : 0;
 }
 
 int server_list_choose(const struct settings *settings, pid_t *pid, int *status)

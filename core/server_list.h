@@ -26,4 +26,11 @@ unsigned server_list_serving(const struct servers *s);
 int server_list_choose(const struct settings *settings, pid_t *pid,
 		       int *status);
 
+/*
+ * The one that was watched without being named has ended: the next one that is
+ * the only one, within a minute (a supervisor starts it again).  0 and *pid, or
+ * -1.
+ */
+int server_list_await(const struct settings *settings, pid_t *pid);
+
 #endif

@@ -124,6 +124,7 @@ static int take_hub_cache(const struct server_files *v, const struct cmdline *c,
 		{ "HF_HUB_CACHE", "" },
 		{ "HUGGINGFACE_HUB_CACHE", "" },
 		{ "HF_HOME", "/hub" },
+		{ "TRANSFORMERS_CACHE", "" },
 		{ "XDG_CACHE_HOME", "/huggingface/hub" },
 	};
 	char hub[PATH_MAX];

@@ -7,9 +7,10 @@
  *	1. --hf-config-path, a directory or a file
  *	2. the model argument, if it is a directory or a .json file
  *	3. the Hugging Face cache: --download-dir, HF_HUB_CACHE,
- *	   HUGGINGFACE_HUB_CACHE, HF_HOME/hub, XDG_CACHE_HOME/huggingface/hub,
- *	   ~/.cache/huggingface/hub; snapshot of refs/REVISION, or REVISION
- *	   itself, or the only snapshot there is
+ *	   HUGGINGFACE_HUB_CACHE, HF_HOME/hub, TRANSFORMERS_CACHE,
+ *	   XDG_CACHE_HOME/huggingface/hub, ~/.cache/huggingface/hub;
+ *	   snapshot of refs/REVISION, or REVISION itself, or the only
+ *	   snapshot there is
  *	4. the ModelScope cache: MODELSCOPE_CACHE, ~/.cache/modelscope
  *
  * The environment is the server's, as it was when it started.  What may not be

@@ -276,6 +276,31 @@ def alone(tmp):
             check(name, test(r), r)
 
 
+def restarts():
+    """Without -p the next one is taken when the first has ended."""
+    layout = vllm("--served-model-name", "x", children=SERVE)
+    with Server({"args": ["supervisor"]}, prefix=SPACES) as box:
+        enter = ["nsenter", "-t", str(box.pids[0]), "-p", "-m", "-n"]
+        moetop = None
+        ports, seen = [], []
+        for _ in range(2):
+            with Server(layout, prefix=enter) as s:
+                ports.append(s.port)
+                moetop = moetop or subprocess.Popen(
+                    [*enter, MOETOP, "--json", "--interval", ".1",
+                     "--no-inject", "--no-bpf"], text=True,
+                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                for line in moetop.stdout:
+                    seen.append(json.loads(line)["target"]["port"])
+                    if seen[-1] == s.port:
+                        break
+        moetop.kill()
+        moetop.wait()
+        moetop.stdout.close()
+        check("a server that starts again is taken when none was named",
+              ports[0] in seen and seen[-1] == ports[1], (ports, seen))
+
+
 def gpus(tmp):
     script = os.path.join(tmp, "dev.sh")
     with open(script, "w") as f:
@@ -306,5 +331,6 @@ with tempfile.TemporaryDirectory() as T:
     actors(T)
     inside(T)
     alone(T)
+    restarts()
     gpus(T)
 tap.end()

@@ -136,7 +136,7 @@ class Server:
     @staticmethod
     def is_wrapper(pid):
         with open(f"/proc/{pid}/cmdline", "rb") as f:
-            return b"unshare\0" in f.read()
+            return f.read().startswith((b"unshare\0", b"nsenter\0"))
 
     @property
     def pid(self):
