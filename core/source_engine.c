@@ -423,6 +423,16 @@ static void describe_missing(const struct source *s, struct snapshot *out)
 		source_tier(out, TIER_T0, TIER_OK,
 			    "process tree, model; no engine metrics",
 			    "start SGLang with --enable-metrics");
+	else if (launch_find(&s->target->launch, LAUNCH_TLS))
+		source_tier(out, TIER_T0, TIER_OK,
+			    "process tree, model; the server speaks TLS, its "
+			    "metrics are not read",
+			    "");
+	else if (launch_find(&s->target->launch, LAUNCH_UDS))
+		source_tier(out, TIER_T0, TIER_OK,
+			    "process tree, model; the server listens on a Unix "
+			    "socket, its metrics are not read",
+			    "");
 	else if (f->error == -ENODATA && f->port) {
 		snprintf(what, sizeof(what),
 			 "process tree, model; /metrics of port %u is empty or "
