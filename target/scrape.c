@@ -16,7 +16,8 @@
 /* Of one family: one entry for each series that is not a repetition. */
 struct series {
 	uint64_t key;
-	double bound; /* of a bucket */
+	uint64_t model; /* hash of its name, of gauges; 0 none */
+	double bound;   /* of a bucket */
 	double value;
 };
 
@@ -35,6 +36,8 @@ struct tally {
 	struct total whole[ENGINE_VALUES], split[ENGINE_VALUES];
 	struct total hists[ENGINE_HISTS][HIST_PARTS];
 	char model[96];
+	uint64_t first_model; /* hash of its name */
+	bool several_models;
 	char kv_dtype[16];
 	double block_tokens;
 };
@@ -48,6 +51,7 @@ struct reading {
 struct labels {
 	uint64_t part; /* hash of those that name an engine */
 	uint64_t rest; /* hash of all but copies, priority and bounds */
+	uint64_t model;
 	uint64_t priority;
 	bool has_priority;
 	double bound; /* le */
@@ -79,6 +83,8 @@ static struct labels read_labels(const struct promtext_sample *s)
 		} else if (!engine_label_is_copy(l->name)) {
 			if (engine_label_is_part(l->name))
 				out.part += h;
+			if (!strcmp(l->name, "model_name") && l->value[0])
+				out.model = h;
 			out.rest += h;
 		}
 	}
@@ -110,7 +116,8 @@ static void total_add(struct reading *r, struct total *t, struct series add)
 	for (unsigned i = 0; i < t->n; i++) {
 		struct series *s = &t->list[i];
 
-		if (s->key != add.key || !same_bound(s->bound, add.bound))
+		if (s->key != add.key || s->model != add.model ||
+		    !same_bound(s->bound, add.bound))
 			continue;
 		/* copies may be a moment apart; a count that fell is rarer */
 		s->value = fmax(s->value, add.value);
@@ -181,7 +188,7 @@ static void take_hist(struct reading *r, struct tally *t,
 		      const struct engine_hist_family *f, const char *suffix,
 		      const struct labels *l, double value)
 {
-	struct series add = { l->rest, NAN, value };
+	struct series add = { .key = l->rest, .bound = NAN, .value = value };
 	enum hist_part part = BUCKETS;
 
 	if (!strcmp(suffix, "_sum"))
@@ -239,6 +246,10 @@ static void on_sample(void *arg, const struct promtext_sample *s)
 	if (!isfinite(s->value) || s->value < 0)
 		return;
 	l = read_labels(s);
+	if (l.model && !t->first_model)
+		t->first_model = l.model;
+	t->several_models =
+		t->several_models || (l.model && l.model != t->first_model);
 	while ((f = engine_family_find(engine, rest, f)) != NULL)
 		take_value(r, t, f, &l, s);
 	h = engine_hist_find(engine, rest, &suffix);
@@ -259,11 +270,33 @@ static double total_sum(const struct total *t)
 	return sum;
 }
 
-static double value_of(const struct tally *t, enum engine_value v,
-		       struct scrape *s)
+/* Without and with the name of the only model: the same series. */
+static void unite(struct total *t)
 {
-	const struct total *from = t->whole[v].n ? &t->whole[v] : &t->split[v];
-	double sum = total_sum(from);
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < t->n; i++) {
+		unsigned at = 0;
+
+		while (at < n && t->list[at].key != t->list[i].key)
+			at++;
+		if (at < n)
+			t->list[at].value =
+				fmax(t->list[at].value, t->list[i].value);
+		else
+			t->list[n++] = t->list[i];
+	}
+	t->n = n;
+}
+
+static double value_of(struct tally *t, enum engine_value v, struct scrape *s)
+{
+	struct total *from = t->whole[v].n ? &t->whole[v] : &t->split[v];
+	double sum;
+
+	if (!t->several_models)
+		unite(from);
+	sum = total_sum(from);
 
 	if (from->overflow)
 		s->overflow++;
@@ -335,7 +368,7 @@ static void find_ratios(struct scrape *s)
 			1 + v[ENGINE_SPEC_ACCEPTED] / v[ENGINE_SPEC_DRAFTS];
 }
 
-static struct scrape result_of(const struct tally *t, unsigned engine)
+static struct scrape result_of(struct tally *t, unsigned engine)
 {
 	struct scrape s = { .block_tokens = NAN };
 

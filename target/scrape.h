@@ -2,8 +2,8 @@
  * scrape.h - what the engine itself says, from its metrics page
  *
  * The families of engine_families.h, from text or from JSON that wraps it.
- * Engines of one server (labels engine, dp_rank, ...) are added; ranks that
- * repeat one number (tp_rank, ...) are counted once.  Series that split a total
+ * Engines of one server (labels engine, dp_rank, ...) are added, and so are
+ * models, where a page has several; ranks that repeat one number (tp_rank, ...) are counted once.  Series that split a total
  * (priority, reason) are used only where there is no total beside them.  Shares
  * are the mean of the engines that tell theirs.
  *

@@ -203,6 +203,34 @@ static void numbers_that_are_none_are_unknown(void **state)
 	}
 }
 
+static void models_of_one_page_are_added(void **state)
+{
+	struct scrape s;
+
+	(void)state;
+	assert_int_equal(
+		parse("vllm:num_requests_running{engine=\"0\",model_name=\"a\"}"
+		      " "
+		      "2\n"
+		      "vllm:num_requests_running{engine=\"0\",model_name=\"b\"}"
+		      " "
+		      "3\n"
+		      "vllm:kv_cache_usage_perc{engine=\"0\",model_name=\"a\"} "
+		      "0.5\n"
+		      "vllm:kv_cache_usage_perc{engine=\"0\",model_name=\"b\"} "
+		      "0.25\n",
+		      &s),
+		0);
+	same(s.running, 5);
+	same(s.values[ENGINE_KV_SHARE], 0.375);
+	/* one model, said by some series only */
+	assert_int_equal(parse("sglang:num_running_reqs{model_name=\"a\"} 4\n"
+			       "sglang:num_running_reqs{tp_rank=\"0\"} 4\n",
+			       &s),
+			 0);
+	same(s.running, 4);
+}
+
 static void renames_of_one_release_count_once(void **state)
 {
 	struct scrape s;
@@ -279,6 +307,7 @@ int main(void)
 		cmocka_unit_test(odd_but_legal_lines),
 		cmocka_unit_test(nonsense_is_skipped),
 		cmocka_unit_test(numbers_that_are_none_are_unknown),
+		cmocka_unit_test(models_of_one_page_are_added),
 		cmocka_unit_test(renames_of_one_release_count_once),
 		cmocka_unit_test(ratios_come_from_counters),
 		cmocka_unit_test(too_many_series_are_unknown_not_a_part),
