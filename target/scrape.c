@@ -173,8 +173,11 @@ static void take_value(struct reading *r, struct tally *t,
 		if (!(add.value > 0))
 			return;
 	}
-	add.key =
-		engine_value_merge(f->value) == ENGINE_SUM ? l->rest : l->part;
+	add.key = l->rest;
+	if (engine_value_merge(f->value) != ENGINE_SUM) {
+		add.key = l->part;
+		add.model = l->model;
+	}
 	if (f->split)
 		add.key = l->rest;
 	else if (l->has_priority)
