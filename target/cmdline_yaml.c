@@ -45,7 +45,7 @@ static void take_line(struct cmdline *c, char *line, char above[NAME_MAX_],
 	if (!yaml_line(line + indent, &key, &value))
 		return;
 	if (indent == 0 && !*value) {
-		snprintf(above, NAME_MAX_, "%s", key);
+		snprintf(above, NAME_MAX_, "%.63s", key);
 		return;
 	}
 	if ((indent > 0 && !above[0]) || strlen(key) >= NAME_MAX_ || !*value)
