@@ -295,16 +295,26 @@ def server_time():
                       "[$__rate_interval]))", what)
                 for what in ("started", "completed", "aborted")], min=0),
         Panel("Tokens and steps", "cps", "Decoded tokens and decode steps per"
-              " second.", Query(pick("tokens_per_second"), "tokens"),
+              " second, and the engine's own count of tokens.",
+              Query(pick("tokens_per_second"), "tokens"),
+              Query(pick("engine_tokens_per_second"), "tokens (engine)"),
               Query(pick("steps_per_second"), "steps"), min=0),
-        Panel("Kernels of a step", "s", "Time of each class of kernels in a"
-              " decode step.",
-              Query(pick("kernel_seconds_per_step"), "{{class}}"), stack=True,
-              min=0, w=16),
+        Panel("KV cache", "percentunit", "How full the engine says its KV cache"
+              " is.", Query(pick("engine_kv_usage_ratio"), "in use"), min=0,
+              max=1),
+        Panel("Preemptions", "short", "Requests that lost their place in the"
+              " KV cache in the range that is shown.",
+              Query(f"sum (increase(moetop_engine_preemptions_total{{{ONE}}}"
+                    "[$__range]))", "preempted"), kind="stat", w=4,
+              thresholds=steps((None, GREEN), (1, ORANGE))),
         Panel("Prompts, busy time", "percentunit", "Share of the step time"
               " spent on prompts; share of the wall time with a kernel"
               " running.", Query(pick("prefill_share_ratio"), "prompts"),
-              Query(pick("gpu_busy_ratio"), "busy"), min=0, max=1))
+              Query(pick("gpu_busy_ratio"), "busy"), min=0, max=1, w=12),
+        Panel("Kernels of a step", "s", "Time of each class of kernels in a"
+              " decode step.",
+              Query(pick("kernel_seconds_per_step"), "{{class}}"), stack=True,
+              min=0, w=24))
 
 
 def server_bytes():
