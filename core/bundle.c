@@ -186,6 +186,8 @@ int bundle_write(struct bundle *b, const struct doctor *d, unsigned asked,
 		err = add_part(b, d, "snapshots.json", bundle_snapshots, true);
 	if (!err)
 		err = tar_end(b->file);
+	if (!err && fsync(fileno(b->file)))
+		err = -errno;
 	if (err)
 		return say(status_of(err),
 			   "--bundle: %s: %s; free some space, or write "

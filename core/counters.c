@@ -1,5 +1,6 @@
 #include "core/counters.h"
 #include "core/clock.h"
+#include "core/privileges.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -94,6 +95,7 @@ int counters_main(int argc, char **argv)
 	if (argc != 2 + ARGUMENTS - 1)
 		return 2;
 	prctl(PR_SET_NAME, "moetop-counters");
+	(void)privileges_keep(PRIVILEGES_COUNTERS);
 	setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
 	unsetenv("CUDA_VISIBLE_DEVICES");
 	unsetenv("CUDA_INJECTION64_PATH");

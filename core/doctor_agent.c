@@ -174,11 +174,11 @@ static bool find_mapping(const struct doctor *d, pid_t pid, const char *name,
 	return found;
 }
 
-/* What comes after ".so." in the name of the file, or of one beside it that it
- * is a link to. */
+/* What comes after ".so." in the name of a file; maps name the file itself, not
+ * a link to it. */
 static const char *so_version(const char *path)
 {
-	const char *so = strstr(path, ".so.");
+	const char *so = strstr(strrchr(path, '/'), ".so.");
 
 	return so ? so + 4 : "unknown";
 }
@@ -186,17 +186,14 @@ static const char *so_version(const char *path)
 static void say_cupti(struct doctor *d, pid_t pid, const char *path,
 		      const struct rank_peek *p)
 {
-	char full[PATH_MAX], real[PATH_MAX], version[48];
+	char version[48];
 
-	snprintf(full, sizeof(full), "/proc/%d/root%.3000s", (int)pid, path);
-	if (!realpath(full, real))
-		snprintf(real, sizeof(real), "%.4000s", path);
 	if (p && p->status.cupti_version)
 		snprintf(version, sizeof(version), "API %u",
 			 p->status.cupti_version);
 	else
 		snprintf(version, sizeof(version), "version %.32s",
-			 so_version(strrchr(real, '/')));
+			 so_version(path));
 	doctor_say(d, NULL, DOCTOR_OK, "", "pid %d has %.160s, %s", (int)pid,
 		   path, version);
 }

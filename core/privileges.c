@@ -200,7 +200,9 @@ int privileges_begin(void)
 
 static int change_user(const struct passwd *p)
 {
-	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) ||
+	/* what is saved from now on belongs in that user's folder */
+	if (setenv("HOME", p->pw_dir, 1) ||
+	    prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) ||
 	    initgroups(p->pw_name, p->pw_gid) ||
 	    setresgid(p->pw_gid, p->pw_gid, p->pw_gid) ||
 	    setresuid(p->pw_uid, p->pw_uid, p->pw_uid))
