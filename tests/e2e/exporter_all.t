@@ -158,7 +158,20 @@ def json_lines(sim):
           last[-1]["health"]["target_gone"], last)
 
 
+def usage():
+    for options in (["--all"], ["--all", "-p", "1", "--json"],
+                    ["--all", "--headless"]):
+        r = subprocess.run([f"{scrape.O}/moetop", *options],
+                           capture_output=True, text=True, timeout=10)
+        if r.returncode != 2 or r.stderr.count("\n") != 1:
+            break
+    check("--all needs somewhere to show them, and no -p",
+          r.returncode == 2 and r.stderr.count("\n") == 1,
+          (options, r.returncode, r.stderr))
+
+
 def main():
+    usage()
     with tempfile.TemporaryDirectory() as folder:
         top, manager, port, log = start_service(folder)
         ready = wait(lambda: get(port, "/readyz")[0] == 200, 5)

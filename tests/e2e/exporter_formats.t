@@ -17,7 +17,7 @@ import tap
 from scrape import OPENMETRICS, PROTOBUF, TEXT, get, wait
 from tap import check
 
-SECONDS = int(os.environ.get("SCRAPE_SECONDS", "7"))
+SECONDS = int(os.environ.get("SCRAPE_SECONDS", "5"))
 CLIENTS, REQUESTS, TOKENS = 8, 3, 12
 
 

@@ -17,7 +17,7 @@ import tap
 from scrape import TEXT, get, samples, wait
 from tap import check
 
-SECONDS = int(os.environ.get("HOSTILE_SECONDS", "6"))
+SECONDS = int(os.environ.get("HOSTILE_SECONDS", "5"))
 SCRAPERS, SLOW = 100, 1000
 SCRAPES = 100
 
