@@ -241,6 +241,7 @@ bench: all $(tools)
 # 1000 times what `make test` does 50 times.  Root, half an hour.
 soak: all $(tools) $(quiet)
 	$(Q)O=$(O) tests/soak/soak.py $(SOAK)
+	$(Q)O=$(O) ROWS_LONG=1 tests/e2e/rows_adapters.t
 
 # A real vLLM on a CPU; installed once below $(O)/vllm.  RECORD=DIR keeps what it
 # shows of itself.

@@ -211,6 +211,7 @@ void exact_place(const struct cupti_callback_data *d)
 	int mode = CUDA_CAPTURE_RELAXED;
 
 	if ((state != EXACT_PLACING && state != EXACT_PROVEN) ||
+	    !atomic_load_explicit(&x->wanted, memory_order_relaxed) ||
 	    d->site != CUPTI_EXIT || !result || *result || !p || !p->graph ||
 	    !*p->graph || d->context != atomic_load(&x->context) ||
 	    !agent.cupti.graph_id || !agent.cupti.graph_node_id)
@@ -221,7 +222,7 @@ void exact_place(const struct cupti_callback_data *d)
 	}
 	/* Another thread's capture must not be spoilt. */
 	agent.cuda.exchange_capture_mode(&mode);
-	functions_validate(agent.functions, &agent.cuda);
+	functions_validate_now(agent.functions, &agent.cuda);
 	place_graph(*p->graph);
 	agent.cuda.exchange_capture_mode(&mode);
 	pthread_mutex_unlock(&lock);
@@ -271,6 +272,7 @@ void exact_prepare(bool wanted)
 	struct exact *x = &agent.exact;
 	int err;
 
+	atomic_store(&x->wanted, wanted);
 	if (wanted)
 		tell();
 	if (!wanted || atomic_load(&x->state) != EXACT_OFF || !agent.met)

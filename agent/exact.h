@@ -48,6 +48,7 @@ enum exact_reason {
 
 struct exact {
 	_Atomic int state;
+	_Atomic bool wanted; /* by whoever started the server, or looks on */
 	_Atomic int reason, detail;
 	_Atomic(void *) context; /* whose memory it is */
 	uint64_t base;

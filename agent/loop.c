@@ -118,6 +118,16 @@ static bool meet_device(void)
 	return true;
 }
 
+/* A collector that looks on later asks for samples, which is no reason to leave
+ * graphs without what the server was started with. */
+static bool exact_wanted(void)
+{
+	uint32_t mode = atomic_load(&agent.ring.h->control.rows_mode);
+
+	return mode == ROWS_EXACT_MODE ||
+	       (mode && agent.config.rows == ROWS_EXACT_MODE);
+}
+
 /* May records be taken of this CUPTI life, or of a new one? */
 static bool has_records(uint64_t now_ns, bool collector)
 {
@@ -157,8 +167,7 @@ static void step(uint64_t now_ns, bool collector)
 
 	if (meet_device())
 		functions_validate(agent.functions, &agent.cuda);
-	exact_prepare(atomic_load(&agent.ring.h->control.rows_mode) ==
-		      ROWS_EXACT_MODE);
+	exact_prepare(exact_wanted());
 	activity_drain();
 	if (agent.tick.launches != launches)
 		agent.launch_ns = now_ns;
@@ -263,9 +272,7 @@ static bool turn_begin(void)
 
 static void rest(void)
 {
-	bool awaits = agent.state != AGENT_STUB &&
-		      atomic_load(&agent.ring.h->control.rows_mode) ==
-			      ROWS_EXACT_MODE &&
+	bool awaits = agent.state != AGENT_STUB && exact_wanted() &&
 		      atomic_load(&agent.exact.state) == EXACT_OFF;
 	uint64_t ns = awaits ? LOOP_AWAIT_NS : LOOP_QUIET_NS;
 	struct timespec t = { 0 };

@@ -321,10 +321,15 @@ static enum function_state choose_adapter(struct function *f,
 
 int functions_validate(struct functions *t, const struct cuda_api *cuda)
 {
-	int changed = 0;
-
 	if (atomic_exchange_explicit(&t->pending, 0, memory_order_acquire) == 0)
 		return 0;
+	return functions_validate_now(t, cuda);
+}
+
+int functions_validate_now(struct functions *t, const struct cuda_api *cuda)
+{
+	int changed = 0;
+
 	for (size_t s = 0; s < FUNCTIONS_MAX; s++) {
 		struct function *f = &t->slot[s];
 		size_t bytes[LAUNCH_WORDS];

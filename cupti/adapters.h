@@ -154,6 +154,9 @@ void launch_capture(struct launch *l, const struct functions *t,
  * callbacks only; any context.  Returns how many changed state. */
 int functions_validate(struct functions *t, const struct cuda_api *cuda);
 
+/* The same, whether or not another thread is at it: both come to the same. */
+int functions_validate_now(struct functions *t, const struct cuda_api *cuda);
+
 /* Does this launch open a layer? */
 bool launch_opens(const struct functions *t, const struct launch *l);
 

@@ -120,10 +120,10 @@ def check_exact(name, records, without):
              if w.type == R.WINDOW and w.window == last][0]
     few = {n: (rows[n].cells if n in rows else 0) for n in range(48)
            if n not in without
-           and (n not in rows or rows[n].exact_cells < 0.9 * steps)}
+           and (n not in rows or rows[n].exact_cells < 0.6 * steps)}
     check(f"{name}: the self-test has passed",
           any("rows: exact" in t for t in texts(records)), texts(records))
-    check(f"{name}: every layer of nine steps in ten is known, of {steps}",
+    check(f"{name}: every layer of most steps is known, of {steps}",
           not few, few)
 
 

@@ -234,6 +234,8 @@ int main(int argc, char **argv)
 	CHECK(cudaMemset(b.step, 0, 64));
 	// The stream does not wait for the one of the memset.
 	CHECK(cudaDeviceSynchronize());
+	// Engines have minutes between their first kernel and the capture.
+	usleep(100000);
 	if (strcmp(mode, "eager"))
 		exec = capture(b, s);
 	printf("ready %d\n", (int)getpid());
