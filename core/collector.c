@@ -216,7 +216,13 @@ static void describe_t0(const struct collector *c, struct snapshot *out)
 	const struct target *t = c->target;
 	char what[sizeof(out->health.tiers[0].what)];
 
-	if (t->denied) {
+	if (t->left_over) {
+		source_tier(out, TIER_T0, TIER_MISSING, t->note,
+			    "end them, or name a server that serves");
+	} else if (t->several > 1) {
+		source_tier(out, TIER_T0, TIER_OK, t->note,
+			    "name one of them with -p");
+	} else if (t->denied) {
 		source_tier(out, TIER_T0, TIER_OK,
 			    "process tree, in part; model if named",
 			    "run as root, or as the user of the server");

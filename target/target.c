@@ -170,6 +170,7 @@ static int look_dear(struct target *t, bool find_model)
 		if (t->have_arch && d.cmdline.kv_element_bytes > 0)
 			t->arch.kv_element_bytes = d.cmdline.kv_element_bytes;
 	}
+	t->several = several;
 	if (several > 1)
 		snprintf(t->note, sizeof(t->note),
 			 "%u servers are below pid %d; this is that of pid %d",

@@ -44,6 +44,8 @@ struct target {
 	bool ports_guessed; /* from the command line: not (yet) seen to listen */
 	uint32_t netns;     /* inode of the HTTP process's net namespace */
 	bool left_over;     /* workers whose server is gone */
+	unsigned several;   /* servers below pid, of which this is the first;
+			       0, 1: no question */
 	unsigned n_ranks;
 	/* processes with CUDA, by number; if any owns a GPU, only owners */
 	struct target_rank ranks[TARGET_RANKS_MAX];

@@ -151,6 +151,12 @@ def layouts():
                       for t in told), told)
 
 
+def tier(pid):
+    """The line of T0 by moetop -p."""
+    out, _ = start_look(pid).communicate(timeout=20)
+    return json.loads(out)["health"]["tiers"]["T0"]
+
+
 def left_over():
     with Server(vllm("-tp", "2", children=SERVE)) as s:
         s.kill_first()
@@ -159,6 +165,10 @@ def left_over():
         check("a killed server's workers are left over, one entry",
               list(mine) == [s.pids[0]] and
               "left over" in mine[s.pids[0]], (mine, s.pids, r))
+        t0 = tier(s.pids[0])
+        check("and moetop -p says that nobody counts their requests",
+              t0["state"] == "missing" and
+              "requests cannot be counted" in t0["what"], t0)
 
 
 def no_servers():
