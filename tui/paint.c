@@ -60,11 +60,13 @@ static int put_byte(int c)
 
 static void put_cap(struct paint *p, const char *cap)
 {
-	padding_to = p;
-	if (cap && strstr(cap, "$<"))
+	if (cap && strstr(cap, "$<")) {
+		padding_to = p;
 		tputs(cap, 1, put_byte);
-	else if (cap)
+		padding_to = NULL;
+	} else if (cap) {
 		put(p, cap, strlen(cap));
+	}
 }
 
 static void put_color(struct paint *p, const char *cap, int kind, int color)

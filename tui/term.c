@@ -228,7 +228,7 @@ static int start_curses(struct terminal *t)
 
 int term_open(struct terminal **out, const struct term_options *o)
 {
-	struct guard_sequences sequences;
+	struct guard_sequences sequences = { 0 };
 	struct terminal *t;
 	int err;
 
@@ -279,7 +279,7 @@ void term_close(struct terminal *t)
 
 void term_change(struct terminal *t, const struct term_options *o)
 {
-	struct guard_sequences sequences;
+	struct guard_sequences sequences = { 0 };
 
 	t->options = *o;
 	prepare_paint(t);
