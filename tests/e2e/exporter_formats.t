@@ -89,8 +89,18 @@ def histograms(port, clients):
         check(f"{name}: the ends are, too", near(truth[-1], b[-1][1], 0.1)
               and near(truth[0], b[0][1], 0.1), (truth[0], truth[-1], b))
     gaps = fs["moetop_event_gap_seconds"].metric[0].histogram
+    # a busy machine may send two events as one
     check("the gaps are one less than the events of each stream",
-          gaps.sample_count >= n * (TOKENS - 1), gaps.sample_count)
+          0.9 * n * (TOKENS - 1) <= gaps.sample_count <= n * (TOKENS + 1),
+          gaps.sample_count)
+
+
+def same_families(port):
+    """Of two scrapes, between which there may have been a new snapshot."""
+    text = {x.split()[2].decode() for x in get(port, accept=TEXT)[1].split(
+        b"\n") if x.startswith(b"# TYPE")}
+    return text == {f.name for f in scrape.families(
+        get(port, accept=PROTOBUF)[1])}
 
 
 def formats(port):
@@ -115,12 +125,10 @@ def formats(port):
     check("no series twice", len(names) == len(set(names)))
     check("counters and histograms say since when they count",
           sum(n.startswith("moetop_ttft_seconds_created") for n in names) == 1)
-    pb = scrape.families(get(port, accept=PROTOBUF)[1])
     n = len(scrape.samples(text[1]))
     print(f"# {n} samples in text, {len(names)} in OpenMetrics")
     check("at most 1500 series", n <= 1500, n)
-    check("protobuf has the same families", len(pb) == len(
-        [x for x in text[1].split(b"\n") if x.startswith(b"# TYPE")]))
+    check("protobuf has the same families", wait(lambda: same_families(port)))
     zipped = get(port, accept=TEXT, encoding="gzip")
     check("gzip is a fifth at most",
           int(zipped[2]["Content-Length"]) * 5 < len(zipped[1]), zipped[2])
