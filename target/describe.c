@@ -108,6 +108,7 @@ static void count_titles(const struct processes *p, int root,
 		if (w->root != root || w->kind != PROCESS_WORKER)
 			continue;
 		d->ranks += w->title.role == TITLE_RANK;
+		d->fronts += w->title.role == TITLE_HTTP;
 		cores += w->title.role == TITLE_CORE;
 		for (unsigned k = 0; k < 4; k++)
 			if (place[k] >= (int)most[k])
@@ -160,9 +161,12 @@ static void note(struct description *d, const struct sockets *s)
 {
 	const struct cmdline *c = &d->cmdline;
 
-	if (d->group == GROUP_LEFT_OVER && d->port_seen)
-		say(d, "its launcher is gone; port %u is still held", d->port);
-	if (d->group == GROUP_LEFT_OVER)
+	if (d->group == GROUP_LEFT_OVER && !d->left_over)
+		say(d, "its launcher is gone, and with it its options");
+	if (d->left_over && d->port_seen)
+		say(d, "left over: its server is gone; port %u is still held",
+		    d->port);
+	if (d->left_over)
 		say(d, "left over: its server is gone, no HTTP; requests "
 		       "cannot be counted");
 	if (d->group == GROUP_ACTORS)
@@ -259,6 +263,8 @@ void describe(const struct processes *p, int root, const pid_t *pids,
 	for (unsigned i = 0; i < n; i++)
 		d.gpus |= fds[i].gpus;
 	choose_port(s, &d);
+	d.left_over = d.group == GROUP_LEFT_OVER &&
+		      !(d.port_seen && d.fronts && d.ranks);
 	note(&d, s);
 	if (have_files)
 		server_files_close(&files);

@@ -20,11 +20,13 @@ struct description {
 	pid_t server;           /* whose files the model is looked for in */
 	enum process_group group;
 	char container[64];
-	char note[96];  /* what keeps it from being watched, "" nothing */
-	unsigned ranks; /* by their titles */
-	uint64_t gpus;  /* numbers of open GPUs below 64, as bits */
-	uint16_t port;  /* HTTP; 0 none or not known */
-	bool port_seen; /* it listens there */
+	char note[96];   /* what keeps it from being watched, "" nothing */
+	unsigned ranks;  /* by their titles */
+	unsigned fronts; /* that speak HTTP, by their titles */
+	bool left_over;  /* GROUP_LEFT_OVER, and it serves nobody */
+	uint64_t gpus;   /* numbers of open GPUs below 64, as bits */
+	uint16_t port;   /* HTTP; 0 none or not known */
+	bool port_seen;  /* it listens there */
 };
 
 /* With the dear part, its release. */

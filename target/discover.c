@@ -41,7 +41,7 @@ static void fill(const struct processes *p, int root,
 				.port = d->port,
 				.in_flight = NAN,
 				.age_s = proc_age_s(p->all[root].start_ticks),
-				.left_over = d->group == GROUP_LEFT_OVER };
+				.left_over = d->left_over };
 	set(out->engine, sizeof(out->engine), c->engine);
 	set(out->engine_version, sizeof(out->engine_version), c->version);
 	cmdline_model_name(c, out->model, sizeof(out->model));

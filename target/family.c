@@ -188,6 +188,13 @@ static bool embeds(struct processes *p, const struct process *c,
 	       p->asked++ < ASKED_MAX && ask->embeds(ask->cls, c->pid);
 }
 
+/* An actor of Ray with a whole server in it. */
+static bool is_engine_actor(const struct process *c)
+{
+	return c->kind == PROCESS_WORKER && c->title.ray &&
+	       c->title.role == TITLE_HTTP;
+}
+
 /* The program around a worker: python without a name for it. */
 static struct process *embedder(struct processes *p, struct process *head,
 				const struct processes_ask *ask)
@@ -197,7 +204,7 @@ static struct process *embedder(struct processes *p, struct process *head,
 	for (unsigned steps = 0; a && steps < 4; steps++) {
 		if (a->root >= 0 && a->group == GROUP_EMBEDDED)
 			return &p->all[a->root];
-		if (embeds(p, a, ask))
+		if (embeds(p, a, ask) || is_engine_actor(a))
 			return a;
 		if (a->kind != PROCESS_PYTHON)
 			break;
@@ -224,7 +231,7 @@ static void place_orphan(struct processes *p, struct process *c,
 		join(p, c, &p->all[head->root], head->group);
 		return;
 	}
-	s = embedder(p, head, ask);
+	s = is_engine_actor(head) ? head : embedder(p, head, ask);
 	if (s) {
 		join(p, s, s, GROUP_EMBEDDED);
 		join(p, c, s, GROUP_EMBEDDED);

@@ -76,7 +76,7 @@ static void read_server(struct target *t, const struct description *d)
 	t->pp = c->pp;
 	t->launch = c->launch;
 	t->server = d->server;
-	t->left_over = d->group == GROUP_LEFT_OVER;
+	t->left_over = d->left_over;
 	copy(t->container, sizeof(t->container), d->container);
 	copy(t->note, sizeof(t->note), d->note);
 }

@@ -171,6 +171,20 @@ def left_over():
               "requests cannot be counted" in t0["what"], t0)
 
 
+def launcher_gone():
+    """API servers and engine live on: it serves, though its options are
+    gone."""
+    with Server(vllm(listen=[], children=[
+            titled("VLLM::APIServer_0", listen=[0]),
+            titled("VLLM::EngineCore")])) as s:
+        s.kill_first()
+        found, r = servers()
+        mine = {p: " ".join(l) for p, l in found.items() if p in s.pids}
+        check("a server whose launcher alone is gone is no left-over",
+              len(mine) == 1 and "left over" not in str(mine) and
+              "launcher is gone" in str(mine), (mine, r.stdout))
+
+
 def no_servers():
     words = [["pkill", "-f", "VLLM::EngineCore"],
              ["bash", "-c", "vllm serve org/name --port 8000"],
@@ -337,6 +351,7 @@ def gpus(tmp):
 with tempfile.TemporaryDirectory() as T:
     layouts()
     left_over()
+    launcher_gone()
     no_servers()
     actors(T)
     inside(T)
