@@ -61,7 +61,7 @@ fails 1 "No such file" record -p $P -o "$T/no/file"
 fails 1 "No such file" replay --json "$T/none"
 fails 1 "--model: $T/none.json: No such file" \
 	-p $P --json --model "$T/none.json"
-fails 1 "" -p $P --headless --listen nonsense:port
+fails 2 "" -p $P --headless --listen nonsense:port
 kill $P
 
 touch "$T/agent.so"
