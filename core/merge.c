@@ -100,6 +100,7 @@ static int take_rows(struct merge *m, const struct rec_rows *r)
 		.max_rows = (double)r->max_rows,
 		.experts = (double)r->experts * r->cells,
 		.padded_rows = (double)r->padded_rows,
+		.blocks = (double)r->blocks,
 	};
 
 	/* what no true histogram can be: more singles than active ones, more

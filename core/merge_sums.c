@@ -16,6 +16,7 @@ void merge_add_rows(struct sample_rows *to, const struct sample_rows *from)
 	to->max_rows += from->max_rows;
 	to->experts += from->experts;
 	to->padded_rows += from->padded_rows;
+	to->blocks += from->blocks;
 }
 
 void merge_add_clusters(struct sample_clusters *to,
@@ -187,6 +188,7 @@ static void scale_rows(struct sample_rows *r, double by)
 	r->max_rows *= by;
 	r->experts *= by;
 	r->padded_rows *= by;
+	r->blocks *= by;
 }
 
 static void scale_clusters(struct sample_clusters *c, double by)

@@ -218,6 +218,7 @@ static void put_rows(const struct model *m, const struct sample *in,
 	static const enum metric_id ids[] = {
 		METRIC_ROWS,
 		METRIC_ACTIVE_EXPERTS,
+		METRIC_WEIGHT_BLOCKS,
 		METRIC_SINGLE_ROW_EXPERTS,
 		METRIC_COVERAGE,
 		METRIC_FRAGMENTATION,
@@ -245,6 +246,8 @@ static void put_rows(const struct model *m, const struct sample *in,
 	rows_ratios(&r, s, &q);
 	put(out, METRIC_ROWS, rows_mean(&r, r.rows, s));
 	put(out, METRIC_ACTIVE_EXPERTS, rows_mean(&r, r.active, s));
+	if (r.blocks > 0)
+		put(out, METRIC_WEIGHT_BLOCKS, rows_mean(&r, r.blocks, s));
 	put(out, METRIC_SINGLE_ROW_EXPERTS, rows_mean(&r, r.single, s));
 	put(out, METRIC_COVERAGE, q.coverage);
 	put(out, METRIC_FRAGMENTATION, q.fragmentation);

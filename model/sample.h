@@ -42,6 +42,7 @@ struct sample_rows { /* over sampled cells, real rows only */
 	double sum_squares, max_rows;
 	double experts; /* E summed over the cells */
 	double padded_rows;
+	double blocks; /* of expert weights that kernels ask for; 0 unknown */
 };
 
 /*
