@@ -12,6 +12,8 @@ for f in "$O"/fuzz/tests/fuzz/fuzz_*; do
 	mkdir "$T/$name"
 	case $name in # what to start from, where an empty input says too little
 	fuzz_model_config) seeds=tests/data/configs ;;
+	fuzz_scrape) seeds=tests/data/metrics ;;
+	fuzz_engine_info) seeds=tests/data/logs ;;
 	fuzz_web_config) seeds=tests/data/web ;;
 	*) seeds= ;;
 	esac
