@@ -27,7 +27,7 @@ static void set(char *out, size_t room, const char *s)
 {
 	size_t n = 0;
 
-	for (; s[n] && n < room - 1; n++)
+	for (; n < room - 1 && s[n]; n++)
 		out[n] = s[n] < ' ' || s[n] > '~' ? '?' : s[n];
 	out[n] = '\0';
 }
