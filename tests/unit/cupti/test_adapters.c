@@ -237,6 +237,30 @@ static void alignment_kernel_tells_experts_and_k(void **state)
 	assert_int_equal(layer_read(t, l, 2, &unknown, &at), -EINVAL);
 }
 
+static void ids_of_a_kernel_that_is_refused_are_read_by_others(void **state)
+{
+	static char other[] = "88848844";
+	struct functions *t = *state;
+	struct function *f = functions_get(t, other, false, GATING);
+	struct function *g = functions_get(t, align_sizes, false, ALIGN);
+	struct launch l[3] = {
+		{ .args = 8, .function = (uint32_t)(f - t->slot) },
+		{ .args = 13, .function = (uint32_t)(g - t->slot) },
+	};
+	struct layer_rows_at at;
+
+	functions_validate(t, &cuda);
+	l[1].arg[0] = 0x100000;
+	l[1].arg[5] = 128;
+	l[1].arg[9] = 96;
+	l[1].arg[12] = 8;
+	l[2] = gemm_of(t, 96, 0);
+	assert_int_equal(layer_read(t, l, 3, &unknown, &at), 0);
+	assert_int_equal(at.rows.data[0], 0x100000);
+	assert_int_equal(at.rows.rows, 12);
+	assert_int_equal(at.settle, 1);
+}
+
 static void rows_that_no_second_kernel_tells_are_refused(void **state)
 {
 	struct functions *t = *state;
@@ -448,6 +472,7 @@ int main(void)
 		T(host_stub_without_a_runtime_is_refused),
 		T(pointers_into_nowhere_fault_nothing),
 		T(alignment_kernel_tells_experts_and_k),
+		T(ids_of_a_kernel_that_is_refused_are_read_by_others),
 		T(rows_that_no_second_kernel_tells_are_refused),
 		T(ids_that_name_blocks_are_direct),
 		T(numbers_that_the_model_has_not_are_refused),

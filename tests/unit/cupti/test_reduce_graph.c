@@ -117,7 +117,7 @@ static void second_routing_kernel_makes_the_ids_final(void **state)
 static void order_of_records_does_not_matter(void **state)
 {
 	struct stream *s = *state;
-	struct reduce_result want;
+	static struct reduce_result want;
 	struct reduce *shuffled = reduce_new(100000, s->names);
 	struct stream other = *s;
 	uint64_t end;
