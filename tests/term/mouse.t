@@ -50,8 +50,8 @@ until_ eval 'term_colors | sed -n 10p | grep -q "\[7m"' || fail "not back"
 done_
 
 step "a right click explains the number, a click another one"
-set -- $(where " 60.1")
-right_click $(($1 + 3)) "$2"
+set -- $(where "active")
+right_click $(($1 + 3)) 10
 term_wait "layer.active_experts"
 term_key Escape; term_gone "layer.active_experts"
 done_
