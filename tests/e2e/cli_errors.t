@@ -42,7 +42,6 @@ fails 2 "no such option" -p 1 --frobnicate
 fails 2 "out of range" -p 1 --interval 0
 fails 2 "not a whole number" -p self
 fails 2 "report: not built into this version" report x
-fails 2 "--counters=pm: not built into this version" -p 1 --counters=pm
 fails 2 "add --listen" -p 1 --headless
 fails 2 "no command" run
 fails 2 "agent not found" run --agent "$T/none.so" -- true
