@@ -12,6 +12,7 @@
 #define WORK_LONGEST_NS 500000000ull
 #define GRAPH_LAUNCHES (LAYERS_MAX * LAYER_LAUNCHES)
 #define EAGER_PLACES 8u
+#define PLACE_TRIES 16u
 
 struct target {
 	_Atomic uint32_t version; /* odd while it is written */
@@ -166,6 +167,30 @@ static bool unchanged(_Atomic uint32_t *version, uint32_t before)
 	       atomic_load_explicit(version, memory_order_relaxed) == before;
 }
 
+static bool has_stage(const struct target *t, const struct moe_launch *l)
+{
+	for (uint32_t i = 0; i < t->stages && i < STAGES_MAX; i++)
+		if (moe_launch_same(&t->stage[i].launch, l))
+			return true;
+	return false;
+}
+
+/* Any of n places; mostly one that no stage tells, once stages are believed. */
+static const struct moe_launch *choose_place(const struct target *t, uint32_t n,
+					     uint64_t random)
+{
+	uint32_t at = (uint32_t)(random % n);
+	bool any = !exact_is_proven() || !(random >> 30 & 3);
+
+	for (uint32_t i = 0; i < n && i < PLACE_TRIES && !any; i++) {
+		const struct moe_launch *l = &t->launch[(at + i) % n];
+
+		if (!has_stage(t, l))
+			return l;
+	}
+	return &t->launch[at];
+}
+
 static bool choose_graph(uint32_t exec, uint64_t random, bool stages,
 			 struct target_pick *out)
 {
@@ -186,7 +211,7 @@ static bool choose_graph(uint32_t exec, uint64_t random, bool stages,
 		memcpy(out->stage, t->stage,
 		       out->stages * sizeof(out->stage[0]));
 	else if (n && n <= TARGETS_MAX)
-		out->launch = t->launch[random % n];
+		out->launch = *choose_place(t, n, random);
 	else
 		return false;
 	return unchanged(&t->version, version);

@@ -168,7 +168,8 @@ def main():
     for backend, model, users, options, mode, without in CASES:
         name = f"{backend}, {users} users"
         records, truth = run(backend, model, users, options, mode,
-                             windows=3 if mode == 2 else 2)
+                             windows=5 if backend == "rows-vllm"
+                             else 3 if mode == 2 else 2)
         check_rows(name, records, truth)
         if mode == 2:
             check_exact(name, records, without)
