@@ -5,6 +5,7 @@ walk away in the middle of a stream, by FIN or by RST.
 """
 import asyncio
 import json
+import os
 import random
 import socket
 import struct
@@ -43,13 +44,33 @@ class User:
         n = int(await self.reader.readline(), 16)
         return (await self.reader.readexactly(n + 2))[:n]
 
+    def arrived(self):
+        """What has been sent to us and not been looked at yet."""
+        self.writer.transport.pause_reading()
+        data = bytes(self.reader._buffer)
+        fd = os.dup(self.writer.get_extra_info("socket").fileno())
+        with socket.socket(fileno=fd) as s:
+            s.setblocking(False)
+            try:
+                while more := s.recv(1 << 16):
+                    data += more
+            except BlockingIOError:
+                pass
+        return data
+
     def leave(self):
+        """Walk away; the server may have been done, and us slow to read."""
+        rest = self.arrived()
+        self.totals.events += rest.count(b"data: {")
+        if rest.endswith(b"0\r\n\r\n"):
+            self.totals.completed += 1
+        else:
+            self.totals.aborted += 1
         if self.rng.random() < .5:
             self.writer.get_extra_info("socket").setsockopt(
                 socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
         self.reader = self.writer = None
-        self.totals.aborted += 1
 
     async def stream(self, tokens, abort_ratio):
         leave_at = (self.rng.randint(1, tokens // 3)

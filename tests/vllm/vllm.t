@@ -202,10 +202,10 @@ def what_was_asked(server, watch, users, rounds):
     # vLLM counts a prompt when it is read, and no end of what clients left
     tap.check(name + "arrivals and completions as vLLM's",
               [delta["prompts"], delta["finished"]] == ours[:2], (ours, delta))
-    # what was sent to a client that left may not have been read by it
+    # one more may have been under way when a client left
     seen = events(shot) - events(then)
     tap.check(name + "events as the clients'",
-              0 <= seen - log.events <= 3 * log.aborted, (seen, vars(log)))
+              0 <= seen - log.events <= log.aborted, (seen, vars(log)))
     print(f"# {name}{ours} started, completed, aborted; events {seen}, "
           f"clients {log.events}; vLLM {delta}")
     tap.check(name + "tokens as vLLM's", log.completed_tokens <=
