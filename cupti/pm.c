@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,8 @@ struct pm {
 	struct pm_options options;
 	void *object; /* NULL: not enabled */
 	bool started, by_time, latest;
-	bool first; /* the first sample after a start is not one interval */
+	bool first;  /* the first sample after a start is not one interval */
+	bool synced; /* offset_ns is known */
 	uint8_t *data;
 	size_t data_bytes;
 	int64_t offset_ns; /* CUPTI's clock to CLOCK_MONOTONIC */
@@ -46,7 +48,8 @@ static const struct reason reasons[] = {
 	  "run moetop as root or with CAP_PERFMON, or load the nvidia module "
 	  "with NVreg_RestrictProfilingToAdminUsers=0" },
 	{ CUPTI_E_HARDWARE_BUSY, -EBUSY,
-	  "another profiler holds the GPU's counters (DCGM, Nsight?)",
+	  "another profiler holds the GPU's counters (DCGM, "
+	  "Nsight, another moetop?)",
 	  "dcgmi profile --pause, or end the other profiler; or use "
 	  "--counters=gpm" },
 	{ CUPTI_E_NOT_SUPPORTED, -ENOTSUP,
@@ -93,10 +96,27 @@ static int start_driver(struct pm *p, char *why, size_t why_bytes)
 	return -ENODEV;
 }
 
+/* libcupti opens these by their bare names, which finds them on few machines;
+ * one that is loaded already is found everywhere. */
+static void load_beside(const char *library)
+{
+	static const char *const names[] = { "libnvperf_host.so",
+					     "libnvperf_target.so" };
+	const char *slash = strrchr(library, '/');
+	char path[PATH_MAX];
+
+	for (size_t i = 0; slash && i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - library),
+			 library, names[i]);
+		(void)dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	}
+}
+
 static int load(struct pm *p, char *why, size_t why_bytes)
 {
 	void *f;
 
+	load_beside(p->options.library);
 	p->cupti = dlopen(p->options.library, RTLD_NOW | RTLD_LOCAL);
 	if (!p->cupti) {
 		snprintf(why, why_bytes, "libcupti does not load: %s",
@@ -325,8 +345,8 @@ static bool read_sample(struct pm *p, size_t index, struct pm_reading *out)
 				    .index = index };
 	double values[PM_METRICS_MAX];
 
-	if (p->api.sample_info(&s) != CUPTI_OK || s.end <= s.start ||
-	    !evaluate(p, index, values))
+	if (!p->synced || p->api.sample_info(&s) != CUPTI_OK ||
+	    s.end <= s.start || !evaluate(p, index, values))
 		return false;
 	out->start_ns = s.start + (uint64_t)p->offset_ns;
 	out->end_ns = s.end + (uint64_t)p->offset_ns;
@@ -378,9 +398,12 @@ int pm_read(struct pm *p, struct pm_reading *out, unsigned max)
 	unsigned n;
 	int result;
 
-	if (p->reads++ % CLOCK_EVERY == 0 &&
-	    clock_offset(&p->clock, &offset, &error_ns) == CUPTI_OK)
+	if ((!p->synced || p->reads % CLOCK_EVERY == 0) &&
+	    clock_offset(&p->clock, &offset, &error_ns) == CUPTI_OK) {
 		p->offset_ns = offset;
+		p->synced = true;
+	}
+	p->reads++;
 	result = p->api.decode(&d);
 	p->info.overflows += d.overflow != 0;
 	/* Of a buffer that keeps the oldest, this is the end. */
