@@ -4,7 +4,8 @@
  * NVIDIA's profiling libraries may block, crash, or take the GPU's counters with
  * them; so they are loaded by a child, this program again by another word, that
  * writes what it reads into a pipe.  It ends when nobody reads any more, and by
- * its own alarm when a call does not come back.
+ * its own alarm when a call does not come back.  What the libraries print is
+ * kept apart.
  */
 #ifndef MOETOP_CORE_COUNTERS_H
 #define MOETOP_CORE_COUNTERS_H
@@ -39,18 +40,21 @@ struct counters_message {
 
 struct counters {
 	pid_t pid;   /* 0: none */
-	int fd;      /* its messages; does not block */
+	int fd;      /* its messages; does not block; -1: it was ended */
 	size_t have; /* bytes of `next` that have come */
 	struct counters_message next;
 };
 
-/* Start the child.  0, -errno; *c is filled on success. */
+/* Start the child; *c was zeroed once.  0 and *c, or -errno: -EBUSY where the one
+ * before has not left yet, though it was killed: a call in the driver holds it. */
 int counters_start(struct counters *c, const struct pm_options *o);
 
-/* The next message: 1 and *out, 0 none there now, -EPIPE the child has ended. */
+/* The next message: 1 and *out, 0 none there now, -EPIPE the child has ended,
+ * -EPROTO this is no message. */
 int counters_next(struct counters *c, struct counters_message *out);
 
-/* End it and reap it, within a second; a child that hangs is killed. */
+/* End it and reap it, within a second: a child that hangs is killed, and one that
+ * cannot be killed is left to the next counters_start. */
 void counters_end(struct counters *c);
 
 /* The child: arguments as counters_start gave them.  Its exit status. */

@@ -103,6 +103,28 @@ int privileges_keep(uint64_t mask)
 	return write_sets(keep, keep);
 }
 
+int privileges_pass_on(uint64_t mask)
+{
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3
+	};
+	struct __user_cap_data_struct data[2] = { 0 };
+	int err = read_data(data);
+
+	if (err)
+		return err;
+	for (unsigned i = 0; i < 2; i++)
+		data[i].inheritable =
+			data[i].permitted & (uint32_t)(mask >> (32 * i));
+	if (syscall(SYS_capset, &head, data))
+		return -errno;
+	for (unsigned cap = 0; cap < 64; cap++)
+		if (data[cap / 32].inheritable >> (cap % 32) & 1 &&
+		    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0))
+			return -errno;
+	return 0;
+}
+
 void privileges_forbid(uint64_t mask)
 {
 	atomic_fetch_or(&forbidden, mask);

@@ -98,6 +98,10 @@ int privileges_become(const char *user, char *why, size_t why_bytes);
  */
 int privileges_keep(uint64_t mask);
 
+/* What the calling thread has of mask, the program that it executes has too,
+ * whoever its user is.  Async-signal-safe: between fork and exec.  0 or -errno. */
+int privileges_pass_on(uint64_t mask);
+
 /* No thread may keep these from its next privileges_keep on.  Any thread. */
 void privileges_forbid(uint64_t mask);
 

@@ -6,12 +6,14 @@
  * All of CUPTI runs in a child (core/counters.h).  A child that ends, or says
  * nothing, is started again after a while, but for lack of the right to it.  The
  * sampler of some releases locks the SM clocks to their base: when they fall
- * as it starts, it is stopped for good.
+ * after its start, it is stopped for good.
  */
 #include "core/clock.h"
 #include "core/counters.h"
 #include "core/layer_bytes.h"
+#include "core/privileges.h"
 #include "core/source.h"
+#include "core/trusted.h"
 #include "target/inject_maps.h"
 
 #include <errno.h>
@@ -26,10 +28,16 @@
 /* No divisor of a usual step time: samples must not be locked to the steps. */
 #define INTERVAL_NS 1030000u
 #define SILENT_NS (5 * NS_PER_S)
+#define OPEN_NS (35 * NS_PER_S) /* the child gives up before */
 #define AGAIN_NS (30 * NS_PER_S)
 #define FIRST_NS (2 * NS_PER_S) /* so much of the clocks is seen before */
 #define CLOCK_FALL 0.05         /* of the SM clock, as the sampler starts */
-#define CLOCK_JUDGED_NS (6 * NS_PER_S)
+#define CLOCK_SETTLED_NS (1 * NS_PER_S) /* what NVML says is newer than it */
+#define CLOCK_JUDGED_NS (3 * NS_PER_S)
+#define AHEAD_NS (1 * NS_PER_S) /* that a reading may be, by its clock */
+#define LONGEST_NS (1 * NS_PER_S)
+#define TENSOR_MOST 1.1       /* rounding */
+#define MOST_BYTES_PER_S 1e14 /* where the peak is not known */
 
 enum counters_state { WAITING, STARTING, RUNNING, FAILED };
 
@@ -44,11 +52,13 @@ struct source {
 	struct counters child;
 	bool over; /* FAILED for good */
 	uint64_t since_ns, retry_ns, heard_ns;
-	double clock_before_hz; /* highest SM clock seen before the start */
+	/* highest SM clock seen before the start, and since it */
+	double clock_before_hz, clock_since_hz;
 	char why[160], fix[192];
 	struct pm_info info;
 	struct totals now; /* since the last sample */
 	bool split;        /* reads and writes are told apart */
+	uint64_t absurd;   /* readings that cannot be */
 };
 
 /* ---- what to load --------------------------------------------------------- */
@@ -62,16 +72,6 @@ static bool same_files(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)pid);
 	return !stat(path, &theirs) && !stat("/proc/self/ns/mnt", &ours) &&
 	       theirs.st_ino == ours.st_ino;
-}
-
-/* Its code will run with our rights: nobody else may have written it. */
-static bool trusted(const char *path)
-{
-	struct stat st;
-
-	return !stat(path, &st) && S_ISREG(st.st_mode) &&
-	       (st.st_uid == 0 || st.st_uid == geteuid()) &&
-	       !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
 /* The file of a library that a process has mapped: 0, -ENOENT, or -EPERM for one
@@ -90,7 +90,7 @@ static int find_library(pid_t pid, const char *name, char *out, size_t bytes)
 		if (!map_is(&map, name) || map.path_bytes >= bytes)
 			continue;
 		snprintf(out, bytes, "%.*s", (int)map.path_bytes, map.path);
-		err = same_files(pid) && trusted(out) ? 0 : -EPERM;
+		err = same_files(pid) && trusted_file(out) ? 0 : -EPERM;
 	}
 	maps_free(&maps);
 	return err;
@@ -106,7 +106,7 @@ static int find_installed(char *out, size_t bytes)
 
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
 		snprintf(out, bytes, "%s", paths[i]);
-		if (trusted(out))
+		if (trusted_file(out))
 			return 0;
 	}
 	return -ENOENT;
@@ -146,6 +146,7 @@ static void fail(struct source *s, bool over, uint64_t now_ns, const char *why,
 	s->state = FAILED;
 	s->over = over;
 	s->retry_ns = now_ns + AGAIN_NS;
+	s->clock_before_hz = s->clock_since_hz = 0;
 	s->context->spans = false;
 	snprintf(s->why, sizeof(s->why), "%s", why);
 	snprintf(s->fix, sizeof(s->fix), "%s", fix);
@@ -160,8 +161,15 @@ static void start(struct source *s, uint64_t now_ns)
 		.interval_ns = INTERVAL_NS,
 		.peak_bytes_per_second = s->context->gpu_peak_bw,
 	};
-	int err = find_libraries(s, cupti, cuda, sizeof(cupti));
+	int err;
 
+	if (privileges_elevated()) {
+		fail(s, true, now_ns,
+		     "PM sampling: not by a moetop with file capabilities",
+		     "run moetop as root, or use --counters=gpm");
+		return;
+	}
+	err = find_libraries(s, cupti, cuda, sizeof(cupti));
 	if (err) {
 		fail(s, false, now_ns,
 		     err == -EPERM ? "PM sampling: the server's libcupti is "
@@ -176,7 +184,11 @@ static void start(struct source *s, uint64_t now_ns)
 		o.driver = cuda;
 	err = counters_start(&s->child, &o);
 	if (err) {
-		fail(s, false, now_ns, "PM sampling: no process for it", "");
+		fail(s, false, now_ns,
+		     err == -EBUSY ? "PM sampling: its last process hangs in "
+				     "the driver"
+				   : "PM sampling: no process for it",
+		     "see the driver's messages: dmesg | grep NVRM");
 		return;
 	}
 	s->state = STARTING;
@@ -188,6 +200,8 @@ static void start(struct source *s, uint64_t now_ns)
 static void take_status(struct source *s, const struct counters_message *m,
 			uint64_t now_ns)
 {
+	if (s->state != STARTING)
+		return;
 	/* A busy counter may be free later, a right does not come by itself. */
 	if (m->status.error) {
 		fail(s, m->status.error != -EBUSY && m->status.error != -EIO,
@@ -201,7 +215,27 @@ static void take_status(struct source *s, const struct counters_message *m,
 	s->now = (struct totals){ 0 };
 }
 
-static void take_reading(struct source *s, const struct pm_reading *r)
+/* Counters glitch now and then, and one absurd sample would outweigh all others
+ * for as long as it is remembered. */
+static bool is_plausible(const struct source *s, const struct pm_reading *r,
+			 uint64_t now_ns)
+{
+	double peak = s->context->gpu_peak_bw, ns, most;
+
+	if (r->end_ns <= r->start_ns || r->end_ns - r->start_ns > LONGEST_NS ||
+	    r->end_ns > now_ns + AHEAD_NS)
+		return false;
+	ns = (double)(r->end_ns - r->start_ns);
+	most = (peak > 0 ? 2 * peak : MOST_BYTES_PER_S) * ns / 1e9;
+	return r->read_bytes >= 0 && r->read_bytes <= most &&
+	       (isnan(r->write_bytes) ||
+		(r->write_bytes >= 0 && r->write_bytes <= most)) &&
+	       (isnan(r->tensor_ratio) ||
+		(r->tensor_ratio >= 0 && r->tensor_ratio <= TENSOR_MOST));
+}
+
+static void take_reading(struct source *s, const struct pm_reading *r,
+			 uint64_t now_ns)
 {
 	double ns = (double)(r->end_ns - r->start_ns);
 	bool split = isfinite(r->write_bytes);
@@ -211,9 +245,10 @@ static void take_reading(struct source *s, const struct pm_reading *r)
 		.dram_bytes = r->read_bytes + (split ? r->write_bytes : 0),
 	};
 
-	if (r->end_ns <= r->start_ns || !(r->read_bytes >= 0) ||
-	    !isfinite(r->read_bytes))
+	if (!is_plausible(s, r, now_ns)) {
+		s->absurd++;
 		return;
+	}
 	s->split = split;
 	s->now.ns += ns;
 	s->now.read_bytes += r->read_bytes;
@@ -233,7 +268,7 @@ static void take(struct source *s, const struct counters_message *m,
 		break;
 	case COUNTERS_READINGS_ARE:
 		for (uint32_t i = 0; i < m->n && s->state == RUNNING; i++)
-			take_reading(s, &m->readings[i]);
+			take_reading(s, &m->readings[i], now_ns);
 		break;
 	case COUNTERS_INFO:
 		s->info = m->info;
@@ -243,25 +278,36 @@ static void take(struct source *s, const struct counters_message *m,
 	}
 }
 
+static bool has_child(const struct source *s)
+{
+	return s->state == STARTING || s->state == RUNNING;
+}
+
 static void listen_to_child(struct source *s, uint64_t now_ns)
 {
+	uint64_t patience = s->state == STARTING ? OPEN_NS : SILENT_NS;
 	struct counters_message m;
 	int got = 0;
 
-	while (s->child.pid && (got = counters_next(&s->child, &m)) > 0)
+	while (has_child(s) && (got = counters_next(&s->child, &m)) > 0)
 		take(s, &m, now_ns);
-	if (!s->child.pid)
+	if (!has_child(s))
 		return;
 	if (got < 0)
-		fail(s, false, now_ns, "PM sampling ended by itself",
+		fail(s, false, now_ns,
+		     got == -EPROTO ? "PM sampling says what is no message"
+				    : "PM sampling ended by itself",
 		     "use --counters=gpm, and report it with moetop doctor "
 		     "--bundle");
-	else if (now_ns >= s->heard_ns + SILENT_NS)
+	else if (now_ns >= s->heard_ns + patience)
 		fail(s, false, now_ns, "PM sampling does not answer",
 		     "use --counters=gpm");
 }
 
-/* The clocks of a busy GPU hardly move by themselves within seconds. */
+/*
+ * A lock holds from the start on, while a GPU that works hard moves its clocks up
+ * and down: so the highest clock of a while counts, against the highest before.
+ */
 static void judge_clock(struct source *s, uint64_t now_ns)
 {
 	double now = s->context->sm_clock_hz, before = s->clock_before_hz;
@@ -272,13 +318,20 @@ static void judge_clock(struct source *s, uint64_t now_ns)
 			s->clock_before_hz = now;
 		return;
 	}
-	if (!(before > 0) || !(now > 0) || now >= (1 - CLOCK_FALL) * before ||
-	    now_ns >= s->since_ns + CLOCK_JUDGED_NS)
+	if (!(before > 0) || now_ns < s->since_ns + CLOCK_SETTLED_NS)
+		return;
+	if (now > s->clock_since_hz)
+		s->clock_since_hz = now;
+	if (now_ns < s->since_ns + CLOCK_JUDGED_NS)
+		return;
+	s->clock_before_hz = 0; /* it has been judged */
+	if (!(s->clock_since_hz > 0) ||
+	    s->clock_since_hz >= (1 - CLOCK_FALL) * before)
 		return;
 	snprintf(why, sizeof(why),
 		 "PM sampling made the SM clock fall from %.0f to %.0f MHz; "
 		 "it is stopped",
-		 before / 1e6, now / 1e6);
+		 before / 1e6, s->clock_since_hz / 1e6);
 	fail(s, true, now_ns, why,
 	     "use --counters=gpm, or a server with CUPTI 13.4 or later");
 }
@@ -343,10 +396,11 @@ static void describe_running(const struct source *s, struct snapshot *out)
 		layer_bytes_count(s->context->layer_bytes, &c);
 	snprintf(what, sizeof(what),
 		 "DRAM bytes every %.2f ms by PM sampling of %s (%s); %llu "
-		 "windows joined, %llu overflows",
+		 "windows joined, %llu overflows, %llu bad samples",
 		 INTERVAL_NS / 1e6, s->info.chip[0] ? s->info.chip : "the GPU",
 		 s->info.metrics, (unsigned long long)c.windows,
-		 (unsigned long long)s->info.overflows);
+		 (unsigned long long)s->info.overflows,
+		 (unsigned long long)(s->info.bad + s->absurd));
 	source_tier(out, TIER_C, TIER_OK, what, "");
 }
 
@@ -354,7 +408,7 @@ static void describe_running(const struct source *s, struct snapshot *out)
 static void counters_describe(struct source *s, struct snapshot *out)
 {
 	struct snapshot_tier *t = &out->health.tiers[TIER_C];
-	char what[sizeof(t->what)];
+	char what[sizeof(t->what)], remedy[sizeof(t->remedy)];
 	const char *why = s->state == FAILED ? s->why : "PM sampling starts";
 
 	if (s->state == RUNNING) {
@@ -362,8 +416,9 @@ static void counters_describe(struct source *s, struct snapshot *out)
 		return;
 	}
 	snprintf(what, sizeof(what), "%.90s; %.160s", t->what, why);
+	memcpy(remedy, t->remedy, sizeof(remedy));
 	source_tier(out, TIER_C, t->state, what,
-		    s->state == FAILED ? s->fix : t->remedy);
+		    s->state == FAILED ? s->fix : remedy);
 }
 
 static void counters_close(struct source *s)
