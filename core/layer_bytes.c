@@ -16,8 +16,9 @@ struct layer_bytes {
 	unsigned layers;   /* that fit is of */
 	struct bytes_estimate estimate;
 	struct layer_bytes_counts counts;
-	uint32_t window; /* that spans[] is of, 0 none */
-	uint64_t due_ns; /* closed and waiting until then; 0: open */
+	uint32_t window;    /* that spans[] is of, 0 none */
+	uint64_t due_ns;    /* closed and waiting until then; 0: open */
+	uint64_t newest_ns; /* end of the last window that had samples */
 	unsigned n_spans, n_samples;
 	struct bytes_span spans[LAYER_BYTES_SPANS_MAX];
 	struct bytes_sample samples[LAYER_BYTES_SAMPLES_MAX];
@@ -57,14 +58,37 @@ void layer_bytes_sample(struct layer_bytes *b, const struct bytes_sample *s)
 /* A window that still waits is joined with what there is. */
 static void join(struct layer_bytes *b)
 {
-	b->counts.samples_used += bytes_window(b->fit, b->spans, b->n_spans,
-					       b->samples, b->n_samples);
+	unsigned used = bytes_window(b->fit, b->spans, b->n_spans, b->samples,
+				     b->n_samples);
+
+	b->counts.samples_used += used;
+	if (used)
+		b->newest_ns = b->spans[b->n_spans - 1].end_ns;
 	b->counts.windows++;
 	bytes_solve(b->fit, true, &b->estimate);
 	bytes_fade(b->fit, KEEP_PER_WINDOW);
 	b->due_ns = 0;
 	b->window = 0;
 	b->n_spans = 0;
+}
+
+/* In order, and no instant in two: what is not so would also make the joining
+ * slow. */
+static void add_span(struct layer_bytes *b, const struct bytes_span *given)
+{
+	const struct bytes_span *last =
+		b->n_spans ? &b->spans[b->n_spans - 1] : NULL;
+	struct bytes_span s = *given;
+
+	if (b->n_spans == LAYER_BYTES_SPANS_MAX || s.end_ns < s.start_ns ||
+	    (last && s.start_ns < last->start_ns)) {
+		b->counts.spans_lost++;
+		return;
+	}
+	if (last && s.start_ns < last->end_ns)
+		s.start_ns = last->end_ns;
+	if (s.end_ns >= s.start_ns)
+		b->spans[b->n_spans++] = s;
 }
 
 void layer_bytes_spans(struct layer_bytes *b, const struct rec_spans *r)
@@ -77,18 +101,14 @@ void layer_bytes_spans(struct layer_bytes *b, const struct rec_spans *r)
 	}
 	for (unsigned i = 0; i < r->count && i < SPANS_PER_RECORD; i++) {
 		uint64_t start = r->base_ns + r->span[i].start_ns;
-
-		if (b->n_spans == LAYER_BYTES_SPANS_MAX ||
-		    (b->n_spans && start < b->spans[b->n_spans - 1].start_ns)) {
-			b->counts.spans_lost++;
-			continue;
-		}
-		b->spans[b->n_spans++] = (struct bytes_span){
+		const struct bytes_span s = {
 			.layer = r->span[i].layer,
 			.group = r->span[i].group,
 			.start_ns = start,
 			.end_ns = start + r->span[i].length_ns,
 		};
+
+		add_span(b, &s);
 	}
 }
 
@@ -131,10 +151,19 @@ static double moved(const struct layer_bytes *b, unsigned layer, unsigned group,
 	return ns > 0 ? ns * bytes_rate(b->fit, layer, group) : 0;
 }
 
+/* Rates that no sample has confirmed for long are not those of this window.  One
+ * whose samples are still to come is given the benefit of the doubt. */
+static bool is_old(const struct layer_bytes *b, const struct sample_window *w)
+{
+	return !b->due_ns &&
+	       w->end_ns > (double)(b->newest_ns + LAYER_BYTES_KEEP_NS);
+}
+
 void layer_bytes_fill(const struct layer_bytes *b, double gpus,
 		      struct sample_window *w)
 {
-	if (!b->fit || b->estimate.method == BYTES_NOTHING)
+	w->bytes = (struct bytes_estimate){ 0 };
+	if (!b->fit || b->estimate.method == BYTES_NOTHING || is_old(b, w))
 		return;
 	w->bytes = b->estimate;
 	if (b->estimate.method == BYTES_TOTAL)

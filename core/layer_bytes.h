@@ -22,6 +22,9 @@
 /* A window's last samples are waited for this long. */
 #define LAYER_BYTES_WAIT_NS 3000000000ull
 
+/* Rates hold for windows that end no later than this after the last samples. */
+#define LAYER_BYTES_KEEP_NS 60000000000ull
+
 struct layer_bytes;
 
 struct layer_bytes_counts {
@@ -50,8 +53,9 @@ void layer_bytes_poll(struct layer_bytes *b, uint64_t now_ns);
 
 /*
  * Fill dram_bytes and expert_bytes of w's layers, and w->bytes: by the rates
- * known, for the time that w's kernels took, times the GPUs.  Nothing is
- * touched while no rate is known.
+ * known, for the time that w's kernels took, times the GPUs.  While no rate is
+ * known, or the last samples are too old, w->bytes is BYTES_NOTHING and the layers
+ * are not touched.
  */
 void layer_bytes_fill(const struct layer_bytes *b, double gpus,
 		      struct sample_window *w);

@@ -144,6 +144,13 @@ static void layers_get_the_bytes_of_their_kernels(void **state)
 		assert_true(fabs(w.layers[l].expert_bytes / expert - 1) < 0.02);
 		assert_true(fabs(w.layers[l].dram_bytes / all - 1) < 0.02);
 	}
+	/* a window whose samples never came has the rates for a while */
+	w.end_ns = (double)(g.now + LAYER_BYTES_KEEP_NS / 2);
+	layer_bytes_fill(g.bytes, 2, &w);
+	assert_int_equal(w.bytes.method, BYTES_LAYERS);
+	w.end_ns = (double)(g.now + LAYER_BYTES_KEEP_NS + 1000);
+	layer_bytes_fill(g.bytes, 2, &w);
+	assert_int_equal(w.bytes.method, BYTES_NOTHING);
 	layer_bytes_count(g.bytes, &c);
 	assert_int_equal(c.windows, 4);
 	assert_true(c.samples_used > 3000);
