@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #define SHM_DIR "/dev/shm"
+/* A segment ends at most this long before one that was planned earlier. */
+#define DISORDER_NS 100000000u
 #define SHM_PREFIX "moetop-sim-gpu"
 
 uint64_t sim_now(void)
@@ -180,6 +182,19 @@ static void add_part(const struct sim_segment *g, uint64_t from, uint64_t to,
 	out->tensor_ns += (uint64_t)(part * (double)get(&g->amount[3]));
 }
 
+/* The oldest segment to look at for what is done from t on. */
+static uint64_t find_oldest(const struct sim_shm *s, uint64_t count,
+			    uint64_t have, uint64_t t)
+{
+	uint64_t i = count;
+
+	while (i > count - have &&
+	       get(&s->ring[(i - 1) % SIM_SHM_SEGMENTS].end_ns) + DISORDER_NS >
+		       t)
+		i--;
+	return i;
+}
+
 /* Segments are nearly in order of time; each is in a few of the intervals. */
 static void spread(const struct sim_shm *s, const uint64_t *edge, unsigned n,
 		   struct sim_counters *out)
@@ -188,7 +203,8 @@ static void spread(const struct sim_shm *s, const uint64_t *edge, unsigned n,
 	uint64_t have = count < SIM_SHM_SEGMENTS ? count : SIM_SHM_SEGMENTS;
 	unsigned near = 0;
 
-	for (uint64_t i = count - have; i < count; i++) {
+	for (uint64_t i = find_oldest(s, count, have, edge[0]); i < count;
+	     i++) {
 		const struct sim_segment *g = &s->ring[i % SIM_SHM_SEGMENTS];
 		uint64_t start = get(&g->start_ns), end = get(&g->end_ns);
 
