@@ -9,6 +9,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -77,6 +79,32 @@ static void counters_for_administrators_keep_sys_admin(void **state)
 
 	(void)state;
 	assert_true(HAS(privileges_needed(&f), CAP_SYS_ADMIN));
+}
+
+/* In a child, for it cannot be taken back. */
+static void a_program_gets_what_is_passed_on(void **state)
+{
+	const uint64_t mask = PRIVILEGES_COUNTERS;
+	struct privilege_sets has;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(privileges_read(&has), 0);
+	pid = fork();
+	if (!pid) {
+		uint64_t ambient = 0;
+
+		if (privileges_pass_on(mask))
+			_exit(1);
+		for (unsigned cap = 0; cap < 64; cap++)
+			if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, cap, 0,
+				  0) == 1)
+				ambient |= PRIVILEGE(cap);
+		_exit(ambient == (has.permitted & mask) ? 0 : 2);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
 }
 
 static void the_driver_s_files_are_read(void **state)
@@ -174,6 +202,7 @@ int main(void)
 		cmocka_unit_test(packets_keep_net_admin),
 		cmocka_unit_test(containers_keep_sys_admin),
 		cmocka_unit_test(counters_for_administrators_keep_sys_admin),
+		cmocka_unit_test(a_program_gets_what_is_passed_on),
 		cmocka_unit_test(the_driver_s_files_are_read),
 		cmocka_unit_test(another_user_or_no_model_keeps_reading),
 		cmocka_unit_test(only_root_s_or_our_own_files_are_trusted),
