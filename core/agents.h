@@ -44,6 +44,7 @@ struct source {
 	unsigned target_looks; /* target->looks at the last look */
 	uint64_t wished_ns;
 	uint32_t wished_decoding, seen_wish;
+	uint64_t lost_at_window; /* records of the leader, by its ring */
 
 	struct attach *attach; /* NULL: nothing is injected */
 	unsigned attach_ended; /* as of the last look */

@@ -112,6 +112,14 @@ void layer_bytes_spans(struct layer_bytes *b, const struct rec_spans *r)
 	}
 }
 
+void layer_bytes_forget_window(struct layer_bytes *b)
+{
+	if (b->due_ns)
+		return;
+	b->counts.spans_lost += b->n_spans;
+	b->n_spans = 0;
+}
+
 void layer_bytes_window(struct layer_bytes *b, const struct rec_window *r,
 			uint64_t now_ns)
 {

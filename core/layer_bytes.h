@@ -43,6 +43,10 @@ void layer_bytes_sample(struct layer_bytes *b, const struct bytes_sample *s);
 /* A SPANS record that merge_record took; those of an older window are dropped. */
 void layer_bytes_spans(struct layer_bytes *b, const struct rec_spans *r);
 
+/* Spans of the window that is open were lost, and what ran then would pass for
+ * nothing: it is not joined. */
+void layer_bytes_forget_window(struct layer_bytes *b);
+
 /* The WINDOW record after them.  layers: of the model, draft ones too; another
  * number than before starts anew. */
 void layer_bytes_window(struct layer_bytes *b, const struct rec_window *r,

@@ -331,14 +331,19 @@ static void write_step(FILE *f, pid_t pid, const struct rec_step_rows *r)
 }
 
 /* The counter is of the leader's GPU; the others run in lockstep. */
-static void take_spans(struct source *s, const struct record *r)
+static void take_spans(struct source *s, struct rank *k, const struct record *r)
 {
 	struct layer_bytes *b = s->context->layer_bytes;
+	uint64_t lost = atomic_load(&k->ring.h->lost);
 
 	if (r->type == REC_SPANS)
 		layer_bytes_spans(b, &r->spans);
-	else if (r->type == REC_WINDOW)
-		layer_bytes_window(b, &r->window, s->now_ns);
+	if (r->type != REC_WINDOW)
+		return;
+	if (lost != s->lost_at_window)
+		layer_bytes_forget_window(b); /* spans may be missing */
+	s->lost_at_window = lost;
+	layer_bytes_window(b, &r->window, s->now_ns);
 }
 
 static void take_record(struct rank *k, const struct record *r, void *arg)
@@ -353,7 +358,7 @@ static void take_record(struct rank *k, const struct record *r, void *arg)
 		write_step(s->context->sampled_steps, k->pid, &r->step_rows);
 	else if (s->context->layer_bytes &&
 		 k == (leader ? leader : s->ranks[0]))
-		take_spans(s, r);
+		take_spans(s, k, r);
 }
 
 /* ---- windows on wish --------------------------------------------------- */

@@ -169,6 +169,12 @@ static void window_without_samples_is_let_go(void **state)
 	(void)state;
 	r.span[0].length_ns = 1000;
 	layer_bytes_spans(b, &r);
+	layer_bytes_forget_window(b);
+	layer_bytes_window(b, &w, 11ull * S);
+	layer_bytes_poll(b, 11ull * S + LAYER_BYTES_WAIT_NS);
+	layer_bytes_count(b, &c);
+	assert_true(c.windows == 0 && c.spans_lost == 1);
+	layer_bytes_spans(b, &r);
 	layer_bytes_window(b, &w, 11ull * S);
 	layer_bytes_count(b, &c);
 	assert_int_equal(c.windows, 0);
