@@ -204,7 +204,16 @@ static void fill_experts(const struct model *m, const struct sample *in,
 	       sizeof(out->rows[0]) * layers * (size_t)n);
 }
 
-static void fill_bytes(const struct bytes_estimate *e,
+static struct value of_window(double x, enum value_source source, bool stale)
+{
+	struct value v = value_make(x, source);
+
+	if (stale && v.state == VALUE_OK)
+		v.state = VALUE_STALE;
+	return v;
+}
+
+static void fill_bytes(const struct bytes_estimate *e, bool stale,
 		       struct snapshot_bytes *out)
 {
 	static const char *const method[] = {
@@ -222,11 +231,12 @@ static void fill_bytes(const struct bytes_estimate *e,
 	out->offset_ns = e->offset_ns;
 	if (e->method == BYTES_TOTAL)
 		return;
-	out->residual_ratio = value_make(e->residual_ratio, SOURCE_MEASURED);
-	out->condition = value_make(e->condition, SOURCE_MEASURED);
+	out->residual_ratio =
+		of_window(e->residual_ratio, SOURCE_MEASURED, stale);
+	out->condition = of_window(e->condition, SOURCE_MEASURED, stale);
 	if (e->method == BYTES_LAYERS)
 		out->layer_error_ratio =
-			value_make(e->layer_error_ratio, SOURCE_INFERRED);
+			of_window(e->layer_error_ratio, SOURCE_INFERRED, stale);
 }
 
 void tables_fill(const struct model *m, const struct sample *in,
@@ -238,7 +248,7 @@ void tables_fill(const struct model *m, const struct sample *in,
 	out->n_layers = out->n_classes = out->n_draft = 0;
 	out->n_steps = 0;
 	fill_experts(m, in, &out->experts);
-	fill_bytes(&m->window.bytes, &out->bytes);
+	fill_bytes(&m->window.bytes, stale, &out->bytes);
 	for (unsigned g = 0; g <= SAMPLE_GROUPS; g++)
 		out->group_share[g] = (struct value){ 0 };
 	if (!m->have_window)
