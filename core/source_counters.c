@@ -75,9 +75,10 @@ static bool same_files(pid_t pid)
 }
 
 /* The file of a library that a process has mapped: 0, -ENOENT, or -EPERM for one
- * that is not to be trusted. */
-static int find_library(pid_t pid, const char *name, char *out, size_t bytes)
+ * that is not to be trusted.  out has PATH_MAX bytes. */
+static int find_library(pid_t pid, const char *name, char *out)
 {
+	char path[PATH_MAX];
 	struct maps maps;
 	struct map map;
 	size_t place = 0;
@@ -87,35 +88,33 @@ static int find_library(pid_t pid, const char *name, char *out, size_t bytes)
 		return err;
 	err = -ENOENT;
 	while (err == -ENOENT && maps_next(&maps, &place, &map)) {
-		if (!map_is(&map, name) || map.path_bytes >= bytes)
+		if (!map_is(&map, name) || map.path_bytes >= sizeof(path))
 			continue;
-		snprintf(out, bytes, "%.*s", (int)map.path_bytes, map.path);
-		err = same_files(pid) && trusted_file(out) ? 0 : -EPERM;
+		snprintf(path, sizeof(path), "%.*s", (int)map.path_bytes,
+			 map.path);
+		err = same_files(pid) && trusted_file(path, out) ? 0 : -EPERM;
 	}
 	maps_free(&maps);
 	return err;
 }
 
 /* One of this machine's own. */
-static int find_installed(char *out, size_t bytes)
+static int find_installed(char *out)
 {
 	static const char *const paths[] = {
 		"/usr/local/cuda/lib64/libcupti.so",
 		"/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
 	};
 
-	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-		snprintf(out, bytes, "%s", paths[i]);
-		if (trusted_file(out))
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+		if (trusted_file(paths[i], out))
 			return 0;
-	}
 	return -ENOENT;
 }
 
 /* The server's own is as old as its driver can bear; a simulated GPU has no
- * other. */
-static int find_libraries(const struct source *s, char *cupti, char *cuda,
-			  size_t bytes)
+ * other.  Both results have PATH_MAX bytes. */
+static int find_libraries(const struct source *s, char *cupti, char *cuda)
 {
 	const struct target *t = s->target;
 	const char *named = getenv("MOETOP_CUPTI");
@@ -125,16 +124,15 @@ static int find_libraries(const struct source *s, char *cupti, char *cuda,
 	for (unsigned i = 0; i < t->n_ranks && err; i++) {
 		const struct target_rank *r = &t->ranks[i];
 
-		if (r->simulated &&
-		    find_library(r->pid, "libcuda", cuda, bytes))
+		if (r->simulated && find_library(r->pid, "libcuda", cuda))
 			cuda[0] = '\0';
-		err = find_library(r->pid, "libcupti", cupti, bytes);
+		err = find_library(r->pid, "libcupti", cupti);
 	}
 	if (named) {
-		snprintf(cupti, bytes, "%s", named);
+		snprintf(cupti, PATH_MAX, "%s", named);
 		return 0;
 	}
-	return err && find_installed(cupti, bytes) ? err : 0;
+	return err && find_installed(cupti) ? err : 0;
 }
 
 /* ---- the child --------------------------------------------------------------- */
@@ -169,7 +167,7 @@ static void start(struct source *s, uint64_t now_ns)
 		     "run moetop as root, or use --counters=gpm");
 		return;
 	}
-	err = find_libraries(s, cupti, cuda, sizeof(cupti));
+	err = find_libraries(s, cupti, cuda);
 	if (err) {
 		fail(s, false, now_ns,
 		     err == -EPERM ? "PM sampling: the server's libcupti is "

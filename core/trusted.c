@@ -24,15 +24,16 @@ static bool is_above(const char *folder, const char *path)
 	return !strncmp(folder, path, n) && path[n] == '/';
 }
 
-bool trusted_file(const char *path)
+bool trusted_file(const char *path, char *real)
 {
 	char at[PATH_MAX], self[PATH_MAX], *slash;
 	bool nearest = true;
 	struct stat st;
 
-	if (!realpath(path, at) || lstat(at, &st) || !S_ISREG(st.st_mode) ||
+	if (!realpath(path, real) || lstat(real, &st) || !S_ISREG(st.st_mode) ||
 	    !is_safe(&st, true))
 		return false;
+	strcpy(at, real);
 	if (!realpath("/proc/self/exe", self))
 		self[0] = '\0';
 	while ((slash = strrchr(at, '/')) && slash != at) {
