@@ -194,7 +194,7 @@ static void put_rows(uint32_t number, unsigned phase, unsigned layer,
 		.placed_experts = (uint16_t)l->placed_experts,
 		.placed_rows = saturate(l->placed_rows),
 		.placed_active = saturate(l->placed_active),
-		.dropped = l->tokens ? (uint16_t)(l->dropped / l->tokens) : 0,
+		.dropped = (uint16_t)(l->tokens ? l->dropped / l->tokens : 0),
 	};
 	put(&r, REC_ROWS);
 }

@@ -122,7 +122,7 @@ static void check(const char *file, const struct engine_log *l, char *word)
 static int read_log(const char *dir, const char *file, struct engine_log *l)
 {
 	static char text[1 << 16];
-	char path[512];
+	char path[1024];
 	size_t n;
 	FILE *f;
 
@@ -139,7 +139,7 @@ static int read_log(const char *dir, const char *file, struct engine_log *l)
 
 static void every_answer(void **state)
 {
-	char line[2048], path[512], dir[512];
+	char line[2048], path[1024], dir[512];
 	unsigned logs = 0;
 	FILE *f;
 
