@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@
 /* No divisor of a usual step time: samples must not be locked to the steps. */
 #define INTERVAL_NS 1030000u
 #define SILENT_NS (5 * NS_PER_S)
+#define MESSAGES_MOST 1000      /* of one poll; some ten are usual */
 #define OPEN_NS (35 * NS_PER_S) /* the child gives up before */
 #define AGAIN_NS (30 * NS_PER_S)
 #define FIRST_NS (2 * NS_PER_S) /* so much of the clocks is seen before */
@@ -285,21 +287,26 @@ static void listen_to_child(struct source *s, uint64_t now_ns)
 {
 	uint64_t patience = s->state == STARTING ? OPEN_NS : SILENT_NS;
 	struct counters_message m;
-	int got = 0;
+	int got = 1;
 
-	while (has_child(s) && (got = counters_next(&s->child, &m)) > 0)
-		take(s, &m, now_ns);
-	if (!has_child(s))
+	for (int i = 0; i < MESSAGES_MOST && has_child(s) && got > 0; i++) {
+		got = counters_next(&s->child, &m);
+		if (got > 0)
+			take(s, &m, now_ns);
+	}
+	if (!has_child(s) || (got >= 0 && now_ns < s->heard_ns + patience))
 		return;
-	if (got < 0)
-		fail(s, false, now_ns,
-		     got == -EPROTO ? "PM sampling says what is no message"
-				    : "PM sampling ended by itself",
-		     "use --counters=gpm, and report it with moetop doctor "
-		     "--bundle");
-	else if (now_ns >= s->heard_ns + patience)
+	if (got >= 0) {
+		/* it would not hear of its end, either */
+		kill(s->child.pid, SIGKILL);
 		fail(s, false, now_ns, "PM sampling does not answer",
 		     "use --counters=gpm");
+		return;
+	}
+	fail(s, false, now_ns,
+	     got == -EPROTO ? "PM sampling says what is no message"
+			    : "PM sampling ended by itself",
+	     "use --counters=gpm, and report it with moetop doctor --bundle");
 }
 
 /*
