@@ -204,8 +204,9 @@ fuzz: ; $(Q)$(MAKE) --no-print-directory CC=$(CLANG) O=$(O)/fuzz \
 # then the others, each for itself.
 calm := tests/lint.t tests/fuzz.t $(patsubst %,tests/e2e/%.t,agent_memcheck \
 	boot_code cli_errors cli_plan cross_aarch64 deploy_mixin deploy_units \
-	gpu_check install plugin_venv pm_chips)
-alone := $(filter-out $(calm),$(wildcard tests/term/*.t tests/e2e/*.t))
+	exporter_access gpu_check install plugin_venv pm_chips) \
+	$(wildcard tests/term/*.t)
+alone := $(filter-out $(calm),$(wildcard tests/e2e/*.t))
 prove := O=$(O) prove --timer --exec tests/run.sh
 test: deps-test
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all unit $(tools) $(quiet)

@@ -16,7 +16,7 @@ from tap import check
 
 O = os.environ.get("O", "build")
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-SECONDS = 24
+SECONDS = 20
 USERS = f"8:{SECONDS},32:{SECONDS}"
 
 
