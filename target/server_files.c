@@ -19,6 +19,7 @@
 
 #define ENVIRON_BYTES (256u << 10)
 #define ENTRIES_MAX 65536u
+#define PASSWD_BYTES 4096u
 
 bool path_make(char *out, size_t room, const char *format, ...)
 {
@@ -44,15 +45,15 @@ const char *server_files_env(const struct server_files *f, const char *name)
 static void find_home(struct server_files *f, pid_t pid)
 {
 	const char *home = server_files_env(f, "HOME");
-	const struct passwd *pw;
-	char path[64];
+	struct passwd entry, *pw = NULL;
+	char path[64], room[PASSWD_BYTES];
 	struct stat st;
 
 	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-	if (!home && stat(path, &st) == 0) {
-		pw = getpwuid(st.st_uid);
-		home = pw ? pw->pw_dir : NULL;
-	}
+	/* several threads look at servers */
+	if (!home && stat(path, &st) == 0 &&
+	    !getpwuid_r(st.st_uid, &entry, room, sizeof(room), &pw) && pw)
+		home = pw->pw_dir;
 	if (!home || !path_make(f->home, sizeof(f->home), "%s", home))
 		strcpy(f->home, "/root");
 }
