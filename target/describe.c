@@ -206,21 +206,6 @@ static pid_t find_cmdline(const struct processes *p, int root,
 	return *launcher ? (*launcher)->pid : r->pid;
 }
 
-static void read_cmdline(struct description *d, const struct process *r,
-			 const struct process *launcher, const char *args,
-			 size_t bytes)
-{
-	struct cmdline *c = &d->cmdline;
-
-	if (launcher && cmdline_parse(args, bytes, c) == 0)
-		return;
-	*c = (struct cmdline){ .tp = 1, .pp = 1, .dp = 1, .ep = 1, .nodes = 1 };
-	if (r->kind == PROCESS_WORKER)
-		snprintf(c->engine, sizeof(c->engine), "%s", r->title.engine);
-	else
-		cmdline_embedded(args, bytes, c);
-}
-
 /* The engine of the workers of a program that has no name for it. */
 static void name_engine(const struct processes *p, int root, struct cmdline *c)
 {
@@ -228,6 +213,20 @@ static void name_engine(const struct processes *p, int root, struct cmdline *c)
 		if (p->all[i].root == root && p->all[i].kind == PROCESS_WORKER)
 			snprintf(c->engine, sizeof(c->engine), "%s",
 				 p->all[i].title.engine);
+}
+
+static void read_cmdline(struct description *d, const struct processes *p,
+			 int root, const struct process *launcher,
+			 const char *args, size_t bytes)
+{
+	struct cmdline *c = &d->cmdline;
+
+	if (launcher && cmdline_parse(args, bytes, c) == 0)
+		return;
+	*c = (struct cmdline){ .tp = 1, .pp = 1, .dp = 1, .ep = 1, .nodes = 1 };
+	name_engine(p, root, c);
+	if (p->all[root].kind != PROCESS_WORKER)
+		cmdline_embedded(args, bytes, c);
 }
 
 void describe(const struct processes *p, int root, const pid_t *pids,
@@ -248,8 +247,7 @@ void describe(const struct processes *p, int root, const pid_t *pids,
 		bytes = proc_read(d.server, "cmdline", args, CMDLINE_BYTES);
 	name_engine(p, root, &d.cmdline);
 	if (bytes > 0) {
-		read_cmdline(&d, r, launcher, args, (size_t)bytes);
-		name_engine(p, root, &d.cmdline);
+		read_cmdline(&d, p, root, launcher, args, (size_t)bytes);
 		read_options(&d, have_files ? &files : NULL);
 	}
 	count_titles(p, root, &d);

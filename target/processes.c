@@ -21,11 +21,21 @@ static uint64_t hash(const char *s, size_t bytes)
 	return h;
 }
 
+/* By its program, or by the title of what keeps python programs: an actor of Ray
+ * (Serve's replicas have a whole engine in them), Triton's, gunicorn's. */
 static bool is_python(const char *args)
 {
+	static const char *const starts[] = { "python",
+					      "ray::", "triton_python_backend",
+					      "gunicorn: " };
 	const char *slash = strrchr(args, '/');
+	const char *program =
+		slash && strncmp(args, "ray::", 5) ? slash + 1 : args;
 
-	return strncmp(slash ? slash + 1 : args, "python", 6) == 0;
+	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
+		if (strncmp(program, starts[i], strlen(starts[i])) == 0)
+			return true;
+	return false;
 }
 
 static void set_server(struct process *p, const struct cmdline *c,
@@ -44,8 +54,9 @@ static void set_server(struct process *p, const struct cmdline *c,
 /* A word that a server's or a python's arguments begin with. */
 static bool may_be_server(const char *args, size_t bytes)
 {
-	static const char *const words[] = { "python", "vllm", "sglang",
-					     "trtllm", "pypy", "moetop-sim" };
+	static const char *const words[] = { "python",   "vllm",      "sglang",
+					     "trtllm",   "pypy",      "ray::",
+					     "gunicorn", "moetop-sim" };
 	size_t n = strnlen(args, bytes);
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
