@@ -155,7 +155,8 @@ static bool ends_with(const char *s, const char *end)
 static bool is_launcher(const struct launcher *l, const char *word, int kind)
 {
 	if (l->kind == FILE_END)
-		return kind == PROGRAM && ends_with(word, l->word);
+		return kind == PROGRAM && (ends_with(word, l->word) ||
+					   strcmp(word, l->word + 1) == 0);
 	return l->kind == kind &&
 	       strcmp(kind == MODULE ? word : last_part(word), l->word) == 0;
 }
@@ -172,6 +173,10 @@ static const struct launcher *find_launcher(struct args *a)
 
 		if (!is_launcher(l, word, kind))
 			continue;
+		/* a router of servers, and none itself */
+		if (l->subcommand[0] == '?' && next &&
+		    strcmp(a->v[a->at], "disaggregated") == 0)
+			return NULL;
 		if (l->subcommand[0] == '?')
 			a->at += next && strcmp(a->v[a->at], "serve") == 0;
 		else if (l->subcommand[0] &&

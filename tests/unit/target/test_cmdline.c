@@ -105,6 +105,13 @@ static void ways_to_start(void **state)
 			 0);
 	assert_string_equal(c.engine, "sglang");
 	assert_int_equal(c.port, 19000);
+	assert_int_equal(PARSE(&c, "python3",
+			       "vllm/entrypoints/openai/api_server.py",
+			       "--model", "a/b"),
+			 0);
+	assert_string_equal(c.model, "a/b");
+	assert_int_equal(PARSE(&c, "trtllm-serve", "a/b"), 0);
+	assert_string_equal(c.model, "a/b");
 }
 
 static void not_servers(void **state)
@@ -120,6 +127,8 @@ static void not_servers(void **state)
 	NOT("python3", "-B", "-c", "from multiprocessing import x", "vllm",
 	    "serve");
 	NOT("vllm", "bench", "serve");
+	NOT("trtllm-serve", "disaggregated", "-c", "router.yaml");
+	NOT("vim", "vllm/entrypoints/openai/api_server.py");
 	NOT("vllm");
 	NOT("python3");
 	NOT("python3", "-m");
