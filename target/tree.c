@@ -94,6 +94,9 @@ int tree_changed(const struct target *t)
 
 	if (n < 0)
 		return n;
+	/* both lists are cut to what there is room for */
+	if ((unsigned)n + above > TARGET_PIDS_MAX)
+		n = (int)(TARGET_PIDS_MAX - above);
 	if ((unsigned)n + above != t->n_pids)
 		return 1;
 	memcpy(old, t->pids + above, (t->n_pids - above) * sizeof(old[0]));
