@@ -330,6 +330,7 @@ int proc_fds_read(pid_t pid, struct proc_fds *out,
 	struct proc_fds fds = { 0 };
 	char path[64], link[256];
 	const struct dirent *e;
+	bool hidden = false;
 	ssize_t n;
 	long gpu;
 	DIR *dir;
@@ -340,6 +341,8 @@ int proc_fds_read(pid_t pid, struct proc_fds *out,
 		return proc_error(errno);
 	while ((e = readdir(dir))) {
 		n = readlinkat(dirfd(dir), e->d_name, link, sizeof(link) - 1);
+		/* of our user, and with capabilities that we lack */
+		hidden |= n < 0 && errno == EACCES;
 		if (n <= 0)
 			continue;
 		link[n] = '\0';
@@ -356,6 +359,8 @@ int proc_fds_read(pid_t pid, struct proc_fds *out,
 			fds.gpus |= 1ull << gpu;
 	}
 	closedir(dir);
+	if (hidden)
+		return -EACCES;
 	*out = fds;
 	return 0;
 }
