@@ -1,8 +1,8 @@
 #include "target/ranks.h"
 
 #include "target/cmdline.h"
+#include "target/title.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,23 +13,6 @@ enum { MAPS_CUDA = 1, MAPS_SIMULATED = 2 };
 static const char *const needles[] = { "/libcuda.so", "/moetop-sim-gpu", NULL };
 
 /* ---- numbers ------------------------------------------------------------ */
-
-/* n of the part "_<name>n" of a title, or -1. */
-static int title_part(const char *title, const char *name)
-{
-	size_t len = strlen(name);
-
-	for (const char *p = title; (p = strchr(p, '_'));) {
-		/* MOE_DPn is another group than DPn */
-		bool moe = p - title >= 4 && !strncmp(p - 4, "_MOE", 4);
-
-		p++;
-		if (!moe && !strncmp(p, name, len) &&
-		    isdigit((unsigned char)p[len]))
-			return (int)strtol(p + len, NULL, 10);
-	}
-	return -1;
-}
 
 int ranks_title_number(const char *title, uint32_t pp, uint32_t tp)
 {

@@ -158,6 +158,8 @@ static void titles_tell_the_rank(void **state)
 	assert_int_equal(
 		ranks_title_number("sglang::scheduler_MOE_DP1_TP2", 1, 4), 2);
 	assert_int_equal(ranks_title_number("sglang::scheduler_TP0", 0, 0), 0);
+	assert_int_equal(ranks_title_number("sglang::scheduler_gpu1_tp1", 1, 2),
+			 1);
 	assert_int_equal(ranks_title_number("sglang::scheduler", 1, 4), -1);
 	assert_int_equal(ranks_title_number("VLLM::Worker_TP", 1, 4), -1);
 	assert_int_equal(ranks_title_number("", 1, 4), -1);
