@@ -107,6 +107,9 @@ void bundle_words(struct scrub *s, const struct doctor *d)
 	const struct target *t = d->target;
 
 	add_file(s, getpid(), "environ", scrub_environ);
+	/* which file capabilities may hide from us */
+	for (char *const *v = environ; v && *v; v++)
+		scrub_environ(s, *v, strlen(*v));
 	for (unsigned i = 0; t && i < t->n_pids; i++) {
 		add_file(s, t->pids[i], "environ", scrub_environ);
 		add_file(s, t->pids[i], "cmdline", scrub_cmdline);

@@ -114,7 +114,7 @@ void scrub_environ(struct scrub *s, const char *data, size_t bytes)
 void scrub_cmdline(struct scrub *s, const char *data, size_t bytes)
 {
 	const char *end = data + bytes;
-	bool secret = false;
+	bool secret = false, several = false;
 
 	for (const char *a = data; a < end;
 	     a += strnlen(a, (size_t)(end - a)) + 1) {
@@ -125,9 +125,18 @@ void scrub_cmdline(struct scrub *s, const char *data, size_t bytes)
 		snprintf(value, sizeof(value), "%.*s", (int)len, a);
 		if (secret && a[0] != '-')
 			scrub_word(s, value, "<key>", len < VALUE_MIN);
-		secret = a[0] == '-' && !is && sounds_secret(a, len);
-		if (a[0] == '-' && is && sounds_secret(a, (size_t)(is - a)))
-			scrub_word(s, strchr(value, '=') + 1, "<key>", true);
+		/* --api-key takes all words up to the next option */
+		if (a[0] == '-') {
+			secret = !is && sounds_secret(a, len);
+			several = secret && contains(a, len, "api");
+		} else if (!several) {
+			secret = false;
+		}
+		if (a[0] != '-' || !is || !sounds_secret(a, (size_t)(is - a)))
+			continue;
+		snprintf(value, sizeof(value), "%.*s",
+			 (int)(len - (size_t)(is + 1 - a)), is + 1);
+		scrub_word(s, value, "<key>", true);
 	}
 }
 
@@ -171,17 +180,19 @@ static bool path_may_stay(const char *p, size_t n)
 static bool match_path(const char *p, char before, struct match *m)
 {
 	size_t n = strcspn(p, " \t\n\"',;()<>|&"), base;
+	size_t root = strspn(p, "/"); /* "file:///a", "//a" */
 
-	if (*p != '/' || p[1] == '/' || is_word_char(before) || before == '/')
+	if (!root || (root == 2 && before == ':') || is_word_char(before) ||
+	    before == '/')
 		return false;
 	while (n && strchr(".:", p[n - 1]))
 		n--;
-	if (n < 2 || path_may_stay(p, n))
+	if (n <= root || path_may_stay(p + root - 1, n - root + 1))
 		return false;
 	base = n;
-	while (base && p[base - 1] != '/')
+	while (base > root && p[base - 1] != '/')
 		base--;
-	if (base < 2)
+	if (base == root)
 		return false;
 	*m = (struct match){ n, "...", n - base + 1 };
 	return true;

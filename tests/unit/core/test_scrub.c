@@ -67,6 +67,11 @@ static void paths_keep_their_last_part(void **state)
 	becomes(*state, "/proc/7/root/Srv/ada/x", ".../x");
 	becomes(*state, "see /srv/a/b.", "see .../b.");
 	becomes(*state, "~/models/x", "~.../x");
+	becomes(*state, "file:///srv/ada/x", "file:.../x");
+	becomes(*state, "//srv/ada/x", ".../x");
+	becomes(*state, "http://127.0.0.1:80/v1/x", "http://127.0.0.1:80/v1/x");
+	becomes(*state, "//", "//");
+	becomes(*state, "///proc/7/maps", "///proc/7/maps");
 }
 
 static void addresses_and_hosts_go(void **state)
@@ -107,12 +112,23 @@ static void values_of_an_environment_go(void **state)
 static void keys_of_a_command_line_go(void **state)
 {
 	static const char data[] = "vllm\0serve\0model-x\0--api-key\0lion\0"
-				   "--hf-token=bear\0--max-tokens\0--port\0"
-				   "8000";
+				   "lynx\0--hf-token=bear\0--max-tokens\0"
+				   "--port\0"
+				   "8000\0--token\0wolf\0model-y";
 
 	scrub_cmdline(*state, data, sizeof(data));
-	becomes(*state, "lion and bear at 8000 of model-x",
-		"<key> and <key> at 8000 of model-x");
+	becomes(*state, "lion, lynx and bear, wolf at 8000 of model-x, model-y",
+		"<key>, <key> and <key>, <key> at 8000 of model-x, model-y");
+}
+
+static void keys_behind_names_of_any_length_go(void **state)
+{
+	char data[6000] = "--token";
+
+	memset(data + 7, 'x', sizeof(data) - 7);
+	memcpy(data + sizeof(data) - 8, "=mongoose", 8);
+	scrub_cmdline(*state, data, sizeof(data));
+	becomes(*state, "a mongoos", "a <key>");
 }
 
 static void names_are_whole_words(void **state)
@@ -153,6 +169,7 @@ int main(void)
 		TEST(keys_go_by_their_look),
 		TEST(values_of_an_environment_go),
 		TEST(keys_of_a_command_line_go),
+		TEST(keys_behind_names_of_any_length_go),
 		TEST(names_are_whole_words),
 		TEST(the_longer_word_wins),
 		TEST(there_is_a_limit_of_words),
