@@ -65,9 +65,13 @@ const char *doctor_tier_name(enum tier t)
 /* Names that come from others may hold line ends and worse. */
 static void make_plain(char *text)
 {
-	for (; *text; text++)
+	for (; *text; text++) {
 		if ((unsigned char)*text < ' ' || *text == 0x7f)
 			*text = ' ';
+		/* U+0080 to U+009F, which steer terminals, too */
+		if (text[0] == '\xc2' && (text[1] & 0xe0) == 0x80)
+			text[0] = text[1] = ' ';
+	}
 }
 
 void doctor_say(struct doctor *d, const char *part, enum doctor_state state,

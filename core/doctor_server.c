@@ -25,6 +25,12 @@ void doctor_server(struct doctor *d)
 		snprintf(ports, sizeof(ports), "port %u%s%s", t->ports[0],
 			 t->n_ports > 1 ? " and others" : "",
 			 t->ports_guessed ? " (not listening yet)" : "");
+	if (t->left_over) {
+		doctor_say(d, NULL, DOCTOR_MISSING,
+			   "end them, or name a server that serves", "%s",
+			   t->note);
+		return;
+	}
 	if (t->denied)
 		doctor_grant(d, fix, sizeof(fix));
 	doctor_say(d, NULL, t->denied ? DOCTOR_MISSING : DOCTOR_OK, fix,
@@ -56,6 +62,7 @@ void doctor_model(struct doctor *d)
 struct question {
 	const struct target *target;
 	int err;
+	bool outside; /* its network could not be entered */
 	uint16_t port;
 	unsigned families;
 };
@@ -81,6 +88,7 @@ static void *ask(void *arg)
 	size_t bytes;
 
 	q->err = fetch_open(&f, q->target->pid);
+	q->outside = q->err == -EPERM || q->err == -EACCES;
 	if (q->err)
 		return NULL;
 	(void)privileges_keep(0);
@@ -112,12 +120,18 @@ void doctor_engine(struct doctor *d)
 		doctor_say(d, NULL, DOCTOR_OK, "",
 			   "port %u answers /metrics with %u families", q.port,
 			   q.families);
-	else if (q.err == -EPERM || q.err == -EACCES)
+	else if (q.outside)
 		doctor_say(d, NULL, DOCTOR_MISSING,
 			   "run as root: entering its network needs "
 			   "cap_sys_admin",
 			   "no metrics of the engine: it is in another network "
 			   "namespace");
+	else if (q.err == -EACCES)
+		doctor_say(d, NULL, DOCTOR_MISSING,
+			   "let /metrics be read without a key",
+			   "no metrics of the engine: port %u wants a key for "
+			   "/metrics",
+			   q.port);
 	else
 		doctor_say(d, NULL, DOCTOR_MISSING,
 			   sglang ? "start it with --enable-metrics"
@@ -138,9 +152,13 @@ static bool same_namespace(const struct doctor *d, pid_t pid, const char *name)
 	char path[64], own[64], theirs[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, name);
-	if (doctor_link(d, path, theirs, sizeof(theirs)) <= 0 &&
-	    readlink(path, theirs, sizeof(theirs)) <= 0)
-		return true; /* cannot be told */
+	if (doctor_link(d, path, theirs, sizeof(theirs)) <= 0) {
+		ssize_t n = readlink(path, theirs, sizeof(theirs) - 1);
+
+		if (n <= 0)
+			return true; /* cannot be told */
+		theirs[n] = '\0';
+	}
 	snprintf(path, sizeof(path), "/proc/self/ns/%s", name);
 	if (doctor_link(d, path, own, sizeof(own)) <= 0)
 		return true;

@@ -41,7 +41,7 @@ static void say_t0(struct doctor *d)
 				   "no /proc is mounted");
 		return;
 	}
-	l = t->denied ? obstacle(d, "server") : obstacle(d, "server.model");
+	l = obstacle(d, t->denied || t->left_over ? "server" : "server.model");
 	if (l)
 		repeat(d, l);
 	else

@@ -220,6 +220,16 @@ def odd_pages():
         tap.check("families without samples are unknown, not zero",
                   ok and metric(shot, "engine_requests_running") is None,
                   (t0(shot), shot["metrics"]["engine_requests_running"]))
+        engine.set(**{"/metrics": [401, "key"]})
+        run = subprocess.run([MOETOP, "doctor", "--json", "--no-bpf", "-p",
+                              str(engine.process.pid)], text=True,
+                             capture_output=True, check=False, timeout=60)
+        line = next(c for c in json.loads(run.stdout)["checks"]
+                    if c["id"] == "server.metrics")
+        tap.check("doctor tells a key that is wanted from another network",
+                  line["state"] == "missing" and
+                  f"port {engine.port} wants a key" in line["what"] and
+                  "without a key" in line["remedy"], line)
 
 
 def key(text):
