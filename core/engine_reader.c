@@ -136,6 +136,7 @@ static void read_load(struct engine_reader *r, const struct engine_places *p,
 		      struct engine_facts *f)
 {
 	struct load_snapshot s;
+	int err;
 
 	if (strcmp(engine_of(p, f), "sglang") != 0)
 		return;
@@ -143,10 +144,12 @@ static void read_load(struct engine_reader *r, const struct engine_places *p,
 		find_load(r, p);
 	if (!r->load_pid)
 		return;
-	if (load_snapshot_read(r->load_pid, r->load_name, &s)) {
+	err = load_snapshot_read(r->load_pid, r->load_name, &s);
+	/* a file that nobody has written to yet is the right one */
+	if (err && err != -ENODATA)
 		r->load_pid = 0;
+	if (err)
 		return;
-	}
 	/* a scheduler without work need not publish */
 	if (s.running + s.waiting > 0 && clock_unix_s() - s.time > LOAD_STALE_S)
 		return;
