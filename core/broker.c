@@ -66,6 +66,30 @@ int broker_new(struct broker **out, uint64_t mask)
 	return 0;
 }
 
+struct making {
+	struct broker **out;
+	uint64_t mask;
+	int err;
+};
+
+static void make(void *arg)
+{
+	struct making *m = arg;
+
+	m->err = broker_new(m->out, m->mask);
+}
+
+int broker_new_from(struct broker *from, struct broker **out, uint64_t mask)
+{
+	struct making m = { .out = out, .mask = mask };
+
+	if (from)
+		broker_call(from, make, &m);
+	else
+		make(&m);
+	return m.err;
+}
+
 void broker_call(struct broker *b, void (*fn)(void *arg), void *arg)
 {
 	pthread_mutex_lock(&b->lock);

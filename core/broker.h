@@ -15,6 +15,9 @@ struct broker;
 /* A thread with those capabilities of mask that the caller is permitted.  0 and
  * *out, or -errno. */
 int broker_new(struct broker **out, uint64_t mask);
+/* The same with `from` as the caller, which must not be at work; NULL is this
+ * thread. */
+int broker_new_from(struct broker *from, struct broker **out, uint64_t mask);
 
 /* Call fn(arg) in that thread; back when it is back. */
 void broker_call(struct broker *b, void (*fn)(void *arg), void *arg);

@@ -1,13 +1,35 @@
+#include "core/broker.h"
 #include "core/commands.h"
 #include "core/fleet.h"
+#include "core/privileges.h"
 #include "core/say.h"
 #include "core/server_list.h"
 #include "core/session.h"
+#include "core/views.h"
 #include "exporter/exporter.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+
+/* The server that was found; without a screen also the next one, when it has
+ * ended.  By then this thread has no capability left. */
+static int watch_found(const struct settings *s, struct session_config *config)
+{
+	struct broker *keeper = NULL;
+	int status;
+
+	privileges_seal();
+	if (!views_want_screen(s))
+		(void)broker_new(&keeper, PRIVILEGES_ALL);
+	config->keeper = keeper;
+	do
+		status = session_run(config);
+	while (status == STATUS_TARGET &&
+	       !server_list_await(s, keeper, &config->pid));
+	broker_free(keeper);
+	return status;
+}
 
 int cmd_view(const struct settings *s)
 {
@@ -20,10 +42,7 @@ int cmd_view(const struct settings *s)
 		return session_run(&config);
 	if (server_list_choose(s, &config.pid, &status))
 		return status;
-	do
-		status = session_run(&config);
-	while (status == STATUS_TARGET && !server_list_await(s, &config.pid));
-	return status;
+	return watch_found(s, &config);
 }
 
 int cmd_record(const struct settings *s)

@@ -130,6 +130,11 @@ void privileges_forbid(uint64_t mask)
 	atomic_fetch_or(&forbidden, mask);
 }
 
+void privileges_permit(void)
+{
+	atomic_store(&forbidden, 0);
+}
+
 uint64_t privileges_for_port(const char *listen)
 {
 	const char *colon = listen ? strrchr(listen, ':') : NULL;

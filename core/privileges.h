@@ -104,6 +104,8 @@ int privileges_pass_on(uint64_t mask);
 
 /* No thread may keep these from its next privileges_keep on.  Any thread. */
 void privileges_forbid(uint64_t mask);
+/* Another server is watched: they may again, if they still have them. */
+void privileges_permit(void);
 
 /* What it takes to listen there, "[ADDR:]PORT": CAP_NET_BIND_SERVICE below
  * port 1024, else none.  NULL is legal. */

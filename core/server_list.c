@@ -189,7 +189,8 @@ static void search(void *arg)
 		server_flight_read(s->found);
 }
 
-int server_list_await(const struct settings *settings, pid_t *pid)
+int server_list_await(const struct settings *settings, struct broker *keeper,
+		      pid_t *pid)
 {
 	struct servers *found = calloc(1, sizeof(*found));
 	struct search s = { .found = found };
@@ -198,7 +199,10 @@ int server_list_await(const struct settings *settings, pid_t *pid)
 
 	for (unsigned i = 0; !err && i < AWAIT_LOOKS && *pid == ended; i++) {
 		sleep(1);
-		err = broker_once(PRIVILEGES_LOOK, search, &s);
+		if (keeper)
+			broker_call(keeper, search, &s);
+		else
+			err = broker_once(PRIVILEGES_LOOK, search, &s);
 		if (!err && !s.err && server_list_serving(found) == 1 &&
 		    only_one(found) != ended)
 			*pid = only_one(found);

@@ -13,6 +13,8 @@
 #include "core/settings.h"
 #include "model/servers.h"
 
+struct broker;
+
 /* A table with a heading; nothing for no servers. */
 void server_list_print(FILE *f, const struct servers *s);
 
@@ -28,9 +30,10 @@ int server_list_choose(const struct settings *settings, pid_t *pid,
 
 /*
  * The one that was watched without being named has ended: the next one that is
- * the only one, within a minute (a supervisor starts it again).  0 and *pid, or
- * -1.
+ * the only one, within a minute (a supervisor starts it again).  keeper looks
+ * for it; NULL is legal.  0 and *pid, or -1.
  */
-int server_list_await(const struct settings *settings, pid_t *pid);
+int server_list_await(const struct settings *settings, struct broker *keeper,
+		      pid_t *pid);
 
 #endif

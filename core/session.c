@@ -271,7 +271,8 @@ static int open_broker(struct session *s)
 	if (s->settings->counters != COUNTERS_OFF)
 		s->privileges |= privileges_counters();
 	privileges_seal();
-	err = broker_new(&s->broker, s->privileges);
+	privileges_permit();
+	err = broker_new_from(s->config->keeper, &s->broker, s->privileges);
 	if (err)
 		return say(STATUS_RUNTIME,
 			   "start: %s; look at the limits of this shell",

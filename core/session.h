@@ -12,6 +12,7 @@
 
 #include "core/settings.h"
 
+struct broker;
 struct recorder;
 
 struct session_config {
@@ -22,6 +23,9 @@ struct session_config {
 	/* End after the first snapshot with kernels and requests in it; after
 	 * 20 s with whatever there is. */
 	bool once;
+	/* Whose capabilities the session starts with; NULL: this thread's, which
+	 * are given up for good. */
+	struct broker *keeper;
 };
 
 /* The exit status; errors have been said. */

@@ -169,6 +169,35 @@ def left_over():
         check("and moetop -p says that nobody counts their requests",
               t0["state"] == "missing" and
               "requests cannot be counted" in t0["what"], t0)
+        run = subprocess.run([MOETOP, "doctor", "--json", "--no-bpf", "-p",
+                              str(s.pids[0])], text=True, check=False,
+                             capture_output=True, timeout=20)
+        t0 = json.loads(run.stdout)["tiers"]["T0"]
+        check("so does moetop doctor", t0["state"] == "missing" and
+              "requests cannot be counted" in t0["what"] and
+              t0["remedy"].startswith("end them"), t0)
+
+
+def embedded(tmp):
+    """Programs with an engine in them: nobody else has started it."""
+    torch = os.path.join(tmp, "libtorch_cpu.so")
+    with open(torch, "wb") as f:
+        f.write(bytes(4096))
+    script = {"args": ["python3", "/app/serve.py", "--model", "org/name",
+                       "--port", "@PORT"], "listen": [0], "maps": torch,
+              "children": [titled("VLLM::EngineCore")]}
+    replica = titled("ray::ServeReplica:llm:LLMServer",
+                     titled("VLLM::EngineCore"), maps=torch)
+    with Server(script) as s, Server(replica) as r:
+        found, out = servers()
+        check("an engine inside a script: one entry, with the script's "
+              "options", found.get(s.pid, [])[1:6:2] ==
+              ["vllm", "org/name", str(s.port)] and
+              not any(p in found for p in s.pids[1:]), (found, out.stdout))
+        check("and inside a replica of Ray Serve, which is no left-over",
+              r.pid in found and found[r.pid][1] == "vllm" and
+              "left over" not in " ".join(found[r.pid]) and
+              r.pids[1] not in found, (found, out.stdout))
 
 
 def launcher_gone():
@@ -306,7 +335,7 @@ def restarts():
     with Server({"args": ["supervisor"]}, prefix=SPACES) as box:
         enter = ["nsenter", "-t", str(box.pids[0]), "-p", "-m", "-n"]
         moetop = None
-        ports, seen = [], []
+        ports, seen, told = [], [], []
         for _ in range(2):
             with Server(layout, prefix=enter) as s:
                 ports.append(s.port)
@@ -315,14 +344,18 @@ def restarts():
                      "--no-inject", "--no-bpf"], text=True,
                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
                 for line in moetop.stdout:
-                    seen.append(json.loads(line)["target"]["port"])
+                    shot = json.loads(line)
+                    seen.append(shot["target"]["port"])
                     if seen[-1] == s.port:
                         break
+                told.append(shot["health"]["tiers"]["T0"]["what"])
         moetop.kill()
         moetop.wait()
         moetop.stdout.close()
         check("a server that starts again is taken when none was named",
               ports[0] in seen and seen[-1] == ports[1], (ports, seen))
+        check("and may be looked at as the first one could",
+              not any("in part" in t for t in told), told)
 
 
 def gpus(tmp):
@@ -351,6 +384,7 @@ def gpus(tmp):
 with tempfile.TemporaryDirectory() as T:
     layouts()
     left_over()
+    embedded(T)
     launcher_gone()
     no_servers()
     actors(T)
