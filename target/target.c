@@ -81,6 +81,26 @@ static void read_server(struct target *t, const struct description *d)
 	copy(t->note, sizeof(t->note), d->note);
 }
 
+/* A supervisor has started its server again, and with another model. */
+static bool is_another_model(const struct target *t,
+			     const struct description *d)
+{
+	char name[sizeof(t->model)];
+
+	if (!t->server || d->server == t->server || !d->cmdline.model[0] ||
+	    strcmp(t->config_origin, "--model") == 0)
+		return false;
+	cmdline_model_name(&d->cmdline, name, sizeof(name));
+	return strcmp(name, t->model) != 0;
+}
+
+static void forget_model(struct target *t)
+{
+	t->have_arch = false;
+	t->config_path[0] = t->config_origin[0] = '\0';
+	t->arch_error[0] = t->learnt_model[0] = '\0';
+}
+
 /* ---- ports -------------------------------------------------------------- */
 
 /* The option's port if it listens; every port when no option can tell. */
@@ -164,6 +184,10 @@ static int look_dear(struct target *t, bool find_model)
 	if (root >= 0) {
 		describe(&p, root, t->pids, t->n_pids, &s, fds, DESCRIBE_ALL,
 			 &d);
+		if (is_another_model(t, &d)) {
+			forget_model(t);
+			find_model = true;
+		}
 		read_server(t, &d);
 		if (find_model && d.group != GROUP_LEFT_OVER)
 			read_model(t, &d.cmdline, "");

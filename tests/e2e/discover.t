@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import subprocess
+import sys
 import tempfile
 
 import stand_in
@@ -358,6 +359,47 @@ def restarts():
               not any("in part" in t for t in told), told)
 
 
+def another_model(tmp):
+    """Below a supervisor, which is what is watched."""
+    nodes = []
+    for experts in (8, 16):
+        model = os.path.join(tmp, f"model-{experts}")
+        os.mkdir(model)
+        with open(os.path.join(model, "config.json"), "w") as f:
+            json.dump({**MIXTRAL, "num_local_experts": experts}, f)
+        nodes.append(json.dumps(vllm(model=model)))
+    one = f'"{sys.executable}" "{stand_in.__file__}"'
+    sh = subprocess.Popen(
+        ["sh", "-c", f'{one} "$1" "$3"; {one} "$2" "$3"; :', "-", *nodes,
+         "x" * stand_in.ROOM], stdout=subprocess.PIPE, text=True)
+    moetop, born, seen = None, [], []
+    try:
+        born.append(json.loads(sh.stdout.readline())["pid"])
+        moetop = subprocess.Popen(
+            [MOETOP, "-p", str(sh.pid), "--json", "--interval", ".1",
+             "--no-inject", "--no-bpf"], text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL)
+        for line in moetop.stdout:
+            target = json.loads(line)["target"]
+            seen.append((target["model"], target["experts"]))
+            if target["experts"] == 8 and len(born) == 1:
+                os.kill(born[0], 9)
+                born.append(json.loads(sh.stdout.readline())["pid"])
+            if target["experts"] == 16 or len(seen) > 100:
+                break
+        check("a server that starts again with another model has its shape",
+              ("model-8", 8) in seen and seen[-1] == ("model-16", 16),
+              seen[-3:])
+    finally:
+        for p in (moetop, sh):
+            if p:
+                p.kill()
+                p.wait()
+                p.stdout.close()
+        for pid in born[-1:]:
+            os.kill(pid, 9)
+
+
 def gpus(tmp):
     script = os.path.join(tmp, "dev.sh")
     with open(script, "w") as f:
@@ -391,5 +433,6 @@ with tempfile.TemporaryDirectory() as T:
     inside(T)
     alone(T)
     restarts()
+    another_model(T)
     gpus(T)
 tap.end()
