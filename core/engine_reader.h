@@ -3,8 +3,9 @@
  *
  * One step asks for all that is due: the metrics page (of one port after the
  * other, until one answers as a known engine; then of that one), the pages of
- * engine_info.h once, SGLang's load in shared memory, and, once, the log where
- * the server's output is a file.  For a worker's thread only.
+ * engine_info.h once, and again when the server was gone, SGLang's load in
+ * shared memory, and, once, the log where the server's output is a file.  For a
+ * worker's thread only.
  */
 #ifndef MOETOP_CORE_ENGINE_READER_H
 #define MOETOP_CORE_ENGINE_READER_H
