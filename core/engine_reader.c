@@ -269,6 +269,11 @@ void engine_reader_step(struct engine_reader *r, const struct engine_places *p,
 	}
 }
 
+bool engine_reader_inside(const struct engine_reader *r)
+{
+	return r->fetch != NULL;
+}
+
 /* The load snapshot is opened again for each look. */
 bool engine_reader_settled(const struct engine_reader *r)
 {

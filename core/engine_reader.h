@@ -53,6 +53,8 @@ int engine_reader_new(struct engine_reader **out);
 /* Learn more; *facts keeps what is not asked for again. */
 void engine_reader_step(struct engine_reader *r, const struct engine_places *p,
 			struct engine_facts *facts);
+/* It is in the server's network: only files are left to be opened. */
+bool engine_reader_inside(const struct engine_reader *r);
 /* The server is up and has been looked at: from now on HTTP is enough. */
 bool engine_reader_settled(const struct engine_reader *r);
 void engine_reader_free(struct engine_reader *r); /* NULL is legal */

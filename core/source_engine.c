@@ -74,9 +74,11 @@ static void thread_step(void *arg)
 	pthread_mutex_lock(&b->lock);
 	b->facts = b->own;
 	pthread_mutex_unlock(&b->lock);
-	/* they were for the way in */
+	/* they were for the way in, and to see what is not ours */
 	if (engine_reader_settled(b->reader))
 		(void)privileges_keep(0);
+	else if (engine_reader_inside(b->reader))
+		(void)privileges_keep(PRIVILEGES_LOOK);
 }
 
 static void thread_end(void *arg)
