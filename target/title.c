@@ -143,8 +143,9 @@ static int parse_whole(const char *title, bool may_be_cut, struct title *out)
 		size_t len = strlen(w->title);
 		bool all = strncmp(title, w->title, len) == 0 &&
 			   is_end(title + len);
-		/* "ray::RayWorkerWr" of comm; "VLLMWorker_TP" has its word */
-		bool cut = strlen(title) >= 10 &&
+		/* "ray::RayWorkerW" of comm, and not an actor of anybody's
+		 * class Scheduler; "VLLMWorker_TP" has its word */
+		bool cut = strlen(title) >= (w->ray ? COMM_BYTES : 10) &&
 			   is_cut(title, w->title, may_be_cut);
 
 		if (!all && !cut)

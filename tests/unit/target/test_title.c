@@ -52,6 +52,8 @@ static const struct {
 	{ "My::App::Worker", NULL, TITLE_RANK, 0, 0, 0, 0, 0 },
 	{ "/usr/bin/VLLM::Worker", NULL, TITLE_RANK, 0, 0, 0, 0, 0 },
 	{ "ray::IDLE", NULL, TITLE_RANK, 0, 0, 0, 0, 0 },
+	{ "ray::Scheduler", NULL, TITLE_RANK, 0, 0, 0, 0, 0 },
+	{ "ray::RayWorkerW", "vllm", TITLE_RANK, -1, -1, -1, -1, -1 },
 	{ "::", NULL, TITLE_RANK, 0, 0, 0, 0, 0 },
 	{ "", NULL, TITLE_RANK, 0, 0, 0, 0, 0 },
 };
