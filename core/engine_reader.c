@@ -20,7 +20,6 @@ struct engine_reader {
 	struct fetch *fetch;
 	uint16_t port; /* that answered as an engine; 0 none */
 	bool up;       /* some port has spoken HTTP */
-	bool gone;     /* and then no longer, until now */
 	bool logged;   /* the log has been looked for */
 	unsigned tries[PAGES_MAX];
 	pid_t load_pid; /* whose file it is; 0 none */
@@ -74,18 +73,15 @@ static void find_metrics(struct engine_reader *r, const struct engine_places *p,
 	}
 }
 
-/* A server that was started again may have another model and other options. */
+/* The next server at this place may have another model and other options. */
 static void read_metrics(struct engine_reader *r, const struct engine_places *p,
 			 struct engine_facts *f)
 {
 	bool there = f->port != 0;
 
 	find_metrics(r, p, f);
-	if (there && !f->port && f->error == -ECONNREFUSED)
-		r->gone = true;
-	if (!r->gone || !f->port)
+	if (!there || f->port || f->error != -ECONNREFUSED)
 		return;
-	r->gone = false;
 	memset(r->tries, 0, sizeof(r->tries));
 	f->info = (struct engine_info){ .engine = "" };
 	f->pages = f->locked = 0;

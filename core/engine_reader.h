@@ -3,7 +3,7 @@
  *
  * One step asks for all that is due: the metrics page (of one port after the
  * other, until one answers as a known engine; then of that one), the pages of
- * engine_info.h once, and again when the server was gone, SGLang's load in
+ * engine_info.h once, and again after the server was gone, SGLang's load in
  * shared memory, and, once, the log where the server's output is a file.  For a
  * worker's thread only.
  */
