@@ -302,10 +302,10 @@ static bool match_key(const char *p, char before, struct match *m)
 static bool match_named(const char *p, char before, struct match *m)
 {
 	static const char *const names[] = {
-		"api_key",      "api-key",  "apikey",        "password",
-		"passwd",       "secret",   "authorization", "access_token",
-		"access-token", "hf_token", "hf-token",      "auth_token",
-		"credential",
+		"api_key",      "api-key",    "apikey",        "password",
+		"passwd",       "secret",     "authorization", "access_token",
+		"access-token", "hf_token",   "hf-token",      "auth_token",
+		"credential",   "secret_key", "access_key",    "private_key",
 	};
 
 	if (isalnum((unsigned char)before))

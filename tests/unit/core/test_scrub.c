@@ -91,6 +91,7 @@ static void keys_go_by_their_look(void **state)
 	becomes(*state, "x hf_AbCdEfGhIjKl y", "x <key> y");
 	becomes(*state, "Authorization: Bearer abcdef.ghijkl", "<key>");
 	becomes(*state, "api_key=opensesame, next", "<key>, next");
+	becomes(*state, "AWS_SECRET_ACCESS_KEY=opensesame", "AWS_SECRET_<key>");
 	becomes(*state, "{\"password\": \"x y\"}", "{\"<key> y\"}");
 	becomes(*state, "0123456789abcdef0123456789abcdef", "<id>");
 	becomes(*state, "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5zA7bC9dE",
