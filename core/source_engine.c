@@ -342,7 +342,10 @@ static void engine_sample(struct source *s, struct sample *out)
 	out->kv_tokens = metrics ? e->kv_tokens : s->facts.load.used_tokens;
 	out->kv_capacity_tokens =
 		metrics ? e->kv_capacity_tokens : s->facts.load.capacity_tokens;
-	out->scrape_age_s = (double)(s->now_ns - c->report) / 1e9;
+	/* a report of this very moment may be newer than our clock's look */
+	out->scrape_age_s = s->now_ns > c->report
+				    ? (double)(s->now_ns - c->report) / 1e9
+				    : 0;
 }
 
 /* ---- what it is -------------------------------------------------------- */
