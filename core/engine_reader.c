@@ -15,12 +15,18 @@
 #define PAGE_TRIES 3u
 #define PAGES_MAX 8u
 #define LOAD_STALE_S 30.0
+/* Several ports, and none of them an engine's: after some looks, not every
+ * second. */
+#define LOOKS_IN_VAIN 5u
+#define VAIN_LOOK_EVERY_NS (30 * NS_PER_S)
 
 struct engine_reader {
 	struct fetch *fetch;
-	uint16_t port; /* that answered as an engine; 0 none */
-	bool up;       /* some port has spoken HTTP */
-	bool logged;   /* the log has been looked for */
+	uint16_t port;          /* that answered as an engine; 0 none */
+	bool up;                /* some port has spoken HTTP */
+	bool logged;            /* the log has been looked for */
+	unsigned n_ports, vain; /* looks at that many, without an answer */
+	uint64_t vain_ns;       /* the last one */
 	unsigned tries[PAGES_MAX];
 	pid_t load_pid; /* whose file it is; 0 none */
 	char load_name[256];
@@ -50,6 +56,22 @@ static int ask(struct engine_reader *r, uint16_t port, struct engine_facts *f)
 	return err;
 }
 
+/* Others than HTTP servers listen, too, and their logs are not ours to fill. */
+static bool may_look(struct engine_reader *r, const struct engine_places *p)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	if (p->n_ports != r->n_ports)
+		r->vain = 0;
+	r->n_ports = p->n_ports;
+	if (p->n_ports > 1 && r->vain >= LOOKS_IN_VAIN &&
+	    now_ns < r->vain_ns + VAIN_LOOK_EVERY_NS)
+		return false;
+	r->vain++;
+	r->vain_ns = now_ns;
+	return true;
+}
+
 static void find_metrics(struct engine_reader *r, const struct engine_places *p,
 			 struct engine_facts *f)
 {
@@ -60,6 +82,8 @@ static void find_metrics(struct engine_reader *r, const struct engine_places *p,
 		if (!f->error)
 			return;
 	}
+	if (!may_look(r, p))
+		return;
 	r->port = f->port = 0;
 	f->error = -ECONNREFUSED;
 	for (unsigned i = 0; i < p->n_ports; i++) {
@@ -69,6 +93,7 @@ static void find_metrics(struct engine_reader *r, const struct engine_places *p,
 		if (err)
 			continue;
 		f->port = r->port = p->ports[i];
+		r->vain = 0;
 		return;
 	}
 }
