@@ -1,6 +1,7 @@
 #include "core/server_flight.h"
 
 #include "core/fetch.h"
+#include "core/privileges.h"
 #include "target/scrape.h"
 
 #include <math.h>
@@ -21,6 +22,7 @@ static void *ask(void *arg)
 
 	if (fetch_open(&fetch, (pid_t)s->pid))
 		return NULL;
+	(void)privileges_keep(0); /* they were for the way in */
 	if (fetch_metrics(fetch, s->port, &body, &bytes) == 0 &&
 	    scrape_parse(body, bytes, &facts) == 0 && isfinite(facts.running) &&
 	    isfinite(facts.waiting))
