@@ -30,10 +30,10 @@ ENV.pop("CUDA_INJECTION64_PATH", None)
 # time of a layer, differs little from step to step.
 # late, backend, model, users, MoE layers, draft layers, rows, other options
 CASES = [
-    (False, "trtllm-gen", "qwen3-30b", 64, 48, 0, False, ["--gpu", "B200"]),
+    (False, "trtllm-gen", "qwen3-30b", 64, 48, 0, True, ["--gpu", "B200"]),
     (False, "flashinfer", "qwen3-30b", 64, 48, 0, True, []),
-    (False, "deepep-ll", "deepseek-v3", 250, 58, 0, False, []),
-    (False, "mtp-same", "deepseek-v3", 250, 58, 1, False, []),
+    (False, "deepep-ll", "deepseek-v3", 250, 58, 0, True, []),
+    (False, "mtp-same", "deepseek-v3", 250, 58, 1, True, []),
     (True, "trtllm-gen", "qwen3-30b", 64, 48, 0, False, ["--gpu", "B200"]),
     (True, "shared-stream", "qwen3-next-80b", 64, 48, 0, False, []),
     (True, "mtp", "deepseek-v3", 250, 58, 1, False, []),
@@ -119,6 +119,18 @@ def check_classes(name, line, steps):
           and abs(parts / step["seconds"] - 1) < 1e-6, step)
 
 
+def check_rows(name, line, steps):
+    """Of the cells that were sampled, a part, the experts touched are about
+    those of all."""
+    told = {l: x["active_experts"] for l, x in enumerate(line["layers"])
+            if x["active_experts"] is not None}
+    true = [sum(s.layers[l].active for s in steps) / len(steps) for l in told]
+    check(f"{name}: experts touched are the truth's, in most layers",
+          2 * len(told) > len(line["layers"]) and
+          abs(sum(told.values()) / sum(true) - 1) < 0.05,
+          (len(told), sum(told.values()), sum(true)))
+
+
 def check_layer_classes(name, line):
     """Classes of a layer add up to its times."""
     worst = 0.0
@@ -154,6 +166,8 @@ def main():
         check(f"{name}: {'rows' if rows else 'no rows, and T3 says so'}",
               (tier["state"] == "ok") == rows
               and (lines[-1]["layers"][0]["rows"] is not None) == rows, tier)
+        if rows:
+            check_rows(name, lines[-1], steps)
     end()
 
 
