@@ -102,10 +102,20 @@ static int resolve(const char *path, char out[PATH_MAX])
 							      : -ENAMETOOLONG;
 }
 
-static int write_file(const struct settings *s, const bool *which,
-		      const char *old, const char *path, mode_t mode)
+/* A file that is replaced stays its owner's, who may be another one than he who
+ * saves (sudo), as far as that is allowed; its mode is not up to our umask. */
+static void keep_owner(int fd, const struct stat *before)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+	(void)!fchown(fd, before->st_uid, before->st_gid);
+	(void)!fchmod(fd, before->st_mode & 0777);
+}
+
+/* before: of the file that is replaced, NULL: there is none. */
+static int write_file(const struct settings *s, const bool *which,
+		      const char *old, const char *path,
+		      const struct stat *before)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
 	int err = 0;
 
@@ -115,6 +125,8 @@ static int write_file(const struct settings *s, const bool *which,
 			close(fd);
 		return err;
 	}
+	if (before)
+		keep_owner(fd, before);
 	write_text(f, s, which, old);
 	errno = 0;
 	if (fflush(f) || ferror(f) || fsync(fd))
@@ -127,22 +139,22 @@ static int write_file(const struct settings *s, const bool *which,
 int settings_save(const struct settings *s, const bool *which, const char *path)
 {
 	char target[PATH_MAX], temporary[PATH_MAX + 32], *old = NULL;
-	struct stat st;
-	mode_t mode = 0600;
+	struct stat before;
+	bool there;
 	int err = make_directories(path);
 
 	if (!err)
 		err = resolve(path, target);
 	if (err)
 		return err;
-	if (!stat(target, &st))
-		mode = st.st_mode & 0777;
+	there = !stat(target, &before);
 	err = settings_read_text(target, &old);
 	if (err && err != -ENOENT)
 		return err;
 	snprintf(temporary, sizeof(temporary), "%s.%d.new", target,
 		 (int)getpid());
-	err = write_file(s, which, old ? old : "", temporary, mode);
+	err = write_file(s, which, old ? old : "", temporary,
+			 there ? &before : NULL);
 	if (!err && rename(temporary, target))
 		err = -errno;
 	if (err && err != -EEXIST)

@@ -430,6 +430,32 @@ static void saving_makes_the_directory(void **state)
 	drop_home(home);
 }
 
+/* As root, too: the file of a user stays the user's. */
+static void saving_keeps_owner_and_mode(void **state)
+{
+	bool which[SETTINGS_OPTIONS_MAX] = { false };
+	struct settings s = good("-p 1 --mouse off");
+	char home[64], path[128];
+	mode_t mask = umask(077);
+	struct stat st;
+
+	(void)state;
+	make_home(home, "mouse = on\n");
+	snprintf(path, sizeof(path), "%s/moetop/config", home);
+	assert_int_equal(chmod(path, 0644), 0);
+	if (!geteuid())
+		assert_int_equal(chown(path, 65534, 65533), 0);
+	which[settings_index(named("mouse"))] = true;
+	assert_int_equal(settings_save(&s, which, path), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0644);
+	assert_int_equal(st.st_uid, geteuid() ? geteuid() : 65534);
+	check_text(home, "mouse = off\n");
+	umask(mask);
+	settings_fini(&s);
+	drop_home(home);
+}
+
 /* Texts must outlive the settings: here until the test ends. */
 static const char *kept_text(const char *value)
 {
@@ -491,6 +517,7 @@ int main(void)
 		cmocka_unit_test(
 			saving_keeps_comments_and_what_it_does_not_know),
 		cmocka_unit_test(saving_makes_the_directory),
+		cmocka_unit_test(saving_keeps_owner_and_mode),
 		cmocka_unit_test(every_value_survives_being_a_text),
 		cmocka_unit_test(the_themes_are_those_of_the_screen),
 		cmocka_unit_test(help_lists_what_the_command_takes),
