@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <term.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "tui/guard.h"
@@ -192,6 +193,21 @@ static void close_fds(struct terminal *t)
 	guard_close();
 }
 
+/* A Ctrl-S would hold our next write, and with it whatever else the loop does;
+ * here it is a key. */
+static int ignore_flow_control(void)
+{
+	struct termios t;
+
+	if (tcgetattr(STDIN_FILENO, &t))
+		return -errno;
+	t.c_iflag &= ~(tcflag_t)IXON;
+	if (tcsetattr(STDIN_FILENO, TCSANOW, &t))
+		return -errno;
+	def_prog_mode();
+	return 0;
+}
+
 /* Curses leaves signal handlers behind that we have to see through. */
 static int start_curses(struct terminal *t)
 {
@@ -223,7 +239,7 @@ static int start_curses(struct terminal *t)
 		return -ENOMEM;
 	keypad(t->input, TRUE);
 	nodelay(t->input, TRUE);
-	return 0;
+	return ignore_flow_control();
 }
 
 int term_open(struct terminal **out, const struct term_options *o)
@@ -244,6 +260,8 @@ int term_open(struct terminal **out, const struct term_options *o)
 	if (!err)
 		err = start_curses(t);
 	if (err) {
+		if (t->input)
+			delwin(t->input);
 		if (t->screen) {
 			endwin();
 			delscreen(t->screen);

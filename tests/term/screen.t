@@ -128,6 +128,11 @@ step "a key that nobody has does nothing"
 term_key x F12 C-o; term_wait "verdict"
 done_
 
+step "Ctrl-S stops nothing"
+term_key C-s; term_key 2; term_wait "DRAM/step"
+term_key 1; term_wait "verdict"
+done_
+
 step "q quits"
 term_key q
 until_ eval '! tm has-session 2>/dev/null' || fail "still running"
