@@ -5,10 +5,12 @@
 /* Controls, and the invisible format characters that reorder or hide text. */
 static bool unprintable(uint32_t c)
 {
-	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad ||
-	       (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
-	       (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||
-	       (c >= 0xd800 && c <= 0xdfff) || c > 0x10ffff;
+	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || c == 0x61c ||
+	       c == 0x180e || (c >= 0x200b && c <= 0x200f) ||
+	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) ||
+	       c == 0xfeff || (c >= 0xfff9 && c <= 0xfffb) ||
+	       (c >= 0xd800 && c <= 0xdfff) || (c >> 12) == 0xe0 ||
+	       c > 0x10ffff;
 }
 
 size_t utf8_decode(const char *s, uint32_t *glyph)

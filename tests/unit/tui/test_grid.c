@@ -118,10 +118,11 @@ static void test_marks_beyond_the_second_are_dropped(void **state)
 static void test_no_control_reaches_the_screen(void **state)
 {
 	static const char *const hostile[] = {
-		"\033[2J",      "\x7f",         "\xc2\x9b[J",
-		"\xe2\x80\xae", "\r\n",         "\xff\xfe",
-		"\xc0\xaf",     "\xed\xa0\x80", "\xf4\x90\x80\x80",
-		"\xe2\x82",
+		"\033[2J",          "\x7f",         "\xc2\x9b[J",
+		"\xe2\x80\xae",     "\r\n",         "\xff\xfe",
+		"\xc0\xaf",         "\xed\xa0\x80", "\xf4\x90\x80\x80",
+		"\xe2\x82",         "\xd8\x9c",     "\xef\xbf\xb9",
+		"\xf3\xa0\x81\x81",
 	};
 
 	(void)state;
