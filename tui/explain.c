@@ -322,6 +322,7 @@ static void draw_panel(struct view *v, struct rect r, const char *title,
 	struct rect in = { r.x + 2, r.y + 1, r.w - 4, r.h - 2 };
 
 	grid_blank(&v->grid, r);
+	screen_zone(v, r, ZONE_COVER, 0);
 	grid_box(&v->grid, r, STYLE_FRAME);
 	text_cut(&v->grid, r, 2, 0, r.w - 4, STYLE_TITLE, title);
 	if (r.w >= 70)

@@ -420,9 +420,10 @@ static void screen_label(const struct view *v, unsigned i, bool words,
 		snprintf(out, 32, "%c", s->key);
 }
 
-/* Draws the screens' keys, or, when not, says how wide they are. */
+/* Draws the screens' keys, or, when not, says how wide they are, with a gap
+ * behind. */
 static int screen_keys(struct view *v, struct rect r, int right, bool words,
-		       bool draw)
+		       int gap, bool draw)
 {
 	int x = 1;
 
@@ -437,17 +438,19 @@ static int screen_keys(struct view *v, struct rect r, int right, bool words,
 		if (draw)
 			draw_key(v, r, x, screens[i]->key, text,
 				 i == v->screen);
-		x += w + KEY_GAP;
+		x += w + gap;
 	}
 	return x;
 }
 
 static void draw_keys(struct view *v, struct rect r)
 {
-	int all = screen_keys(v, r, 0, true, false);
-	int right = draw_actions(v, r, all);
+	int all = screen_keys(v, r, 0, true, KEY_GAP, false);
+	int right = draw_actions(v, r, all), gap = KEY_GAP;
 
-	screen_keys(v, r, right, all <= right, true);
+	if (screen_keys(v, r, 0, false, gap, false) > right)
+		gap = 1;
+	screen_keys(v, r, right, all <= right, gap, true);
 }
 
 void frame_draw(struct view *v, const struct frame_layout *l)

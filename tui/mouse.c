@@ -34,9 +34,18 @@ static bool click_screen(struct view *v, const struct zone *z, int x, int y)
 	case ZONE_PICTURE:
 		return s->clicked && s->clicked(v, z, x - z->r.x, y - z->r.y);
 	case ZONE_KEY:
+	case ZONE_COVER:
 		break;
 	}
 	return false;
+}
+
+/* A click on a key is that key, and no letter of the line that is typed. */
+static unsigned press_key(struct view *v, int key)
+{
+	v->filtering = false;
+	setup_stop_typing(v->setup);
+	return view_key(v, key);
 }
 
 static unsigned press(struct view *v, int x, int y)
@@ -45,7 +54,7 @@ static unsigned press(struct view *v, int x, int y)
 
 	v->dragging = false;
 	if (z && z->kind == ZONE_KEY)
-		return view_key(v, z->value);
+		return press_key(v, z->value);
 	if (v->panel == PANEL_EXPLAIN && explain_click(v, x, y))
 		return TUI_REDRAW;
 	if (!z)

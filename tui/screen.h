@@ -77,6 +77,7 @@ enum zone_kind {
 	ZONE_COLUMN,  /* value: column, for screen.column_clicked */
 	ZONE_ROW,     /* value: row of the table, which a click selects */
 	ZONE_PICTURE, /* for screen.clicked; drags too */
+	ZONE_COVER,   /* hides what lies below it, and does nothing */
 };
 
 struct zone {

@@ -134,6 +134,12 @@ static bool edit_key(struct setup *s, int key)
 	return true;
 }
 
+void setup_stop_typing(struct setup *s)
+{
+	if (s)
+		s->editing = false;
+}
+
 static bool move(struct setup *s, int key)
 {
 	switch (key) {

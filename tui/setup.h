@@ -19,6 +19,9 @@ void setup_free(struct setup *s); /* NULL is legal */
 /* Give the option of that name a value; NULL and unknown names do nothing. */
 void setup_note(struct setup *s, const char *name, const char *value);
 
+/* The line that is typed is given up, its option stays.  NULL is legal. */
+void setup_stop_typing(struct setup *s);
+
 /* Both for v->setup, which is there. */
 void setup_draw(struct view *v, struct rect body);
 bool setup_key(struct view *v, int key); /* true when it took the key */

@@ -214,13 +214,28 @@ static void test_a_right_click_explains(void **state)
 static void test_a_screen_without_numbers_says_so(void **state)
 {
 	(void)state;
-	view_key(view, '?');
+	view->have = false;
 	view_key(view, 'e');
-	view->n_numbers = 0;
-	drawn();
-	for (unsigned i = 0; i < 30; i++)
-		view_key(view, INPUT_DOWN);
-	drawn();
+	assert_true(shows("no number here that could be explained"));
+	view_key(view, INPUT_DOWN);
+	assert_true(shows("no number here that could be explained"));
+}
+
+static void test_the_panel_takes_the_clicks_on_it(void **state)
+{
+	const struct number *n;
+
+	(void)state;
+	view_key(view, '2');
+	view_key(view, INPUT_HOME);
+	view_key(view, 'e');
+	n = marked();
+	assert_true(n->r.y < 20 && shows("good?"));
+	for (int y = view->grid.h - 6; y < view->grid.h - 1; y++)
+		assert_int_equal(view_click(view, 5, y), TUI_NONE);
+	assert_int_equal(screen_state(view)->cursor, 0);
+	assert_int_equal(view_click(view, 5, n->r.y + 1), TUI_REDRAW);
+	assert_int_equal(screen_state(view)->cursor, 1);
 }
 
 static void test_numbers_that_changed_are_marked_once(void **state)
@@ -333,8 +348,18 @@ static void test_options_are_chosen_typed_and_saved(void **state)
 			break;
 		}
 	assert_string_equal(options[1].value, "");
-	view_key(view, INPUT_ESCAPE);
+	/* a click on a key gives up what is typed */
+	view_key(view, INPUT_DOWN);
+	view_key(view, '\r');
+	view_key(view, '7');
+	drawn();
+	view_click(view, 2, view->grid.h - 1);
 	assert_int_equal(view->panel, PANEL_NONE);
+	view_key(view, 'S');
+	assert_true(shows("Enter changes"));
+	view_key(view, '2');
+	assert_int_equal(view->screen, 1);
+	assert_string_equal(options[2].value, "5");
 	view_key(view, 't');
 	assert_string_equal(options[0].value, "dark");
 }
@@ -359,6 +384,7 @@ int main(void)
 		T(test_the_panel_never_hides_its_number),
 		T(test_a_right_click_explains),
 		T(test_a_screen_without_numbers_says_so),
+		T(test_the_panel_takes_the_clicks_on_it),
 		T(test_numbers_that_changed_are_marked_once),
 		T(test_options_are_chosen_typed_and_saved),
 		T(test_without_options_there_is_no_set_up),

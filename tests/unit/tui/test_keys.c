@@ -172,6 +172,27 @@ static void test_the_key_bar_drops_words_by_rank(void **state)
 	}
 }
 
+static void test_the_narrowest_key_bar_has_every_screen(void **state)
+{
+	(void)state;
+	view_resize(view, 40, 12);
+	for (unsigned i = 0; i < SCREEN_HELP; i++) {
+		bool found[SCREEN_HELP] = { false };
+
+		view->screen = i;
+		drawn();
+		for (unsigned z = 0; z < view->n_zones; z++)
+			for (unsigned k = 0; k < SCREEN_HELP; k++)
+				found[k] |=
+					view->zones[z].kind == ZONE_KEY &&
+					view->zones[z].value == screens[k]->key;
+		for (unsigned k = 0; k < SCREEN_HELP; k++)
+			assert_true(found[k] || screens[k]->absent);
+		check_shown("? help", true);
+		check_shown("6? help", false);
+	}
+}
+
 static void test_a_click_is_the_key_under_it(void **state)
 {
 	unsigned hits = 0;
@@ -314,6 +335,40 @@ static void test_the_filter_is_typed_kept_and_taken_back(void **state)
 	check_shown("no rows to filter", true);
 }
 
+/* The first column of the key bar that shows this. */
+static int bar_column(const char *what)
+{
+	int x = 0;
+
+	drawn();
+	for (; x < view->grid.w; x++) {
+		unsigned n = 0;
+
+		while (what[n] && x + (int)n < view->grid.w &&
+		       grid_cell(&view->grid, x + (int)n, view->grid.h - 1)
+				       ->glyph == (unsigned char)what[n])
+			n++;
+		if (!what[n])
+			return x;
+	}
+	fail_msg("'%s' is not in the key bar", what);
+	return -1;
+}
+
+static void test_a_click_on_a_key_is_no_letter_of_the_filter(void **state)
+{
+	(void)state;
+	view->screen = 1;
+	view_key(view, '/');
+	type("93");
+	assert_int_equal(view_click(view, bar_column("5 kernels"), 29),
+			 TUI_REDRAW);
+	assert_int_equal(view->screen, 4);
+	assert_false(view->filtering);
+	assert_string_equal(view->state[1].filter, "93");
+	assert_string_equal(view->state[4].filter, "");
+}
+
 static void test_reset_forgets_order_filter_and_zoom(void **state)
 {
 	struct screen_state *s = &view->state[1];
@@ -449,7 +504,9 @@ int main(void)
 		T(test_the_log_keeps_messages_with_their_time),
 		T(test_escape_leaves_one_thing_at_a_time),
 		T(test_a_theme_is_named_when_it_comes),
+		T(test_the_narrowest_key_bar_has_every_screen),
 		T(test_a_click_is_the_key_under_it),
+		T(test_a_click_on_a_key_is_no_letter_of_the_filter),
 		T(test_pause_holds_the_picture_but_not_the_history),
 		T(test_the_loss_of_the_target_ends_a_pause),
 		T(test_sorting_and_scrolling_the_layers),
