@@ -3,15 +3,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "tui/format.h"
+
 #define OCTAVES_LEAST 10.0
 #define ENTER_SINGLE_RATIO 0.9
 #define FLOOR_SINGLE_RATIO 0.5
 #define EXIT_SINGLE_RATIO 0.1
-
-static double known_or_nan(struct value v)
-{
-	return value_known(v) ? v.v : NAN;
-}
 
 static double positive_or_nan(double x)
 {
@@ -73,14 +70,16 @@ static void from_table(struct curve *c, const struct snapshot *s)
 	c->basis = c->n > 1 ? CURVE_TABLE : CURVE_NONE;
 }
 
-/* What the snapshot itself says of the valley goes first. */
+/* What the snapshot itself says of the valley goes first: other screens show
+ * that. */
 static void find_marks(struct curve *c, const struct snapshot *s)
 {
 	const struct value *m = s->metrics;
+	bool own = c->floor > 0 && c->basis != CURVE_UNIFORM;
 
 	if (value_known(m[METRIC_TRAFFIC_FLOOR]))
 		c->floor = m[METRIC_TRAFFIC_FLOOR].v;
-	else if (value_known(m[METRIC_VALLEY_FLOOR]) && !(c->floor > 0))
+	else if (value_known(m[METRIC_VALLEY_FLOOR]) && !own)
 		c->floor = m[METRIC_VALLEY_FLOOR].v;
 	if (!value_known(m[METRIC_TRAFFIC_EXIT]))
 		return;

@@ -27,6 +27,11 @@ enum number_form {
 	NUMBER_USD,  /* $4.10 */
 };
 
+static inline double known_or_nan(struct value v)
+{
+	return value_known(v) ? v.v : NAN;
+}
+
 /* Not finite is "-". */
 void format_number(char out[NUMBER_TEXT], double v, enum number_form form);
 

@@ -12,11 +12,6 @@ static const struct value *metric(const struct view *v, enum metric_id id)
 	return &v->shot.metrics[id];
 }
 
-static double known_or_nan(struct value x)
-{
-	return value_known(x) ? x.v : NAN;
-}
-
 /* ---- bars ---------------------------------------------------------------- */
 
 struct bar_line {
@@ -337,6 +332,16 @@ static void draw_latency(struct view *v, struct rect r)
 	draw_fields(v, r, 1, "latency", &fs);
 }
 
+/* Of this traffic, as screen 6 has it; of any, as long as that is unknown. */
+static void add_floor(struct fields *fs, unsigned rank, const struct view *v)
+{
+	bool own = value_known(*metric(v, METRIC_TRAFFIC_FLOOR));
+
+	fields_metric(fs, rank, "valley floor B =", &v->shot,
+		      own ? METRIC_TRAFFIC_FLOOR : METRIC_VALLEY_FLOOR,
+		      NUMBER_COUNT);
+}
+
 static void draw_tokens(struct view *v, struct rect r)
 {
 	struct fields fs = { 0 };
@@ -346,8 +351,7 @@ static void draw_tokens(struct view *v, struct rect r)
 	fields_metric(&fs, 1, "per step B =", &v->shot, METRIC_TOKENS_PER_STEP,
 		      NUMBER_COUNT);
 	add_counted(&fs, 2, v, METRIC_COST, NUMBER_USD, "per M tokens");
-	fields_metric(&fs, 3, "valley floor B =", &v->shot, METRIC_VALLEY_FLOOR,
-		      NUMBER_COUNT);
+	add_floor(&fs, 3, v);
 	add_counted(&fs, 4, v, METRIC_EVENTS, NUMBER_COUNT, "events/s");
 	draw_fields(v, r, 2, "tokens", &fs);
 }

@@ -17,11 +17,6 @@
 #define HERE 0x25cf
 #define THERE 0x25cb
 
-static double known_or_nan(struct value v)
-{
-	return value_known(v) ? v.v : NAN;
-}
-
 static double octaves_now(const struct view *v)
 {
 	return log2(known_or_nan(v->shot.metrics[METRIC_TOKENS_PER_STEP]));

@@ -303,3 +303,16 @@ void cell_value(struct table_cell *out, struct value v, enum number_form form)
 	if (value_known(v))
 		out->ratio = v.v;
 }
+
+struct value cell_quotient(struct value num, struct value den)
+{
+	struct value q;
+
+	if (!value_known(num) || !value_known(den))
+		return (struct value){ 0 };
+	q = value_ratio(num.v, den.v, source_weaker(num.source, den.source));
+	if (q.state == VALUE_OK &&
+	    (num.state == VALUE_STALE || den.state == VALUE_STALE))
+		q.state = VALUE_STALE;
+	return q;
+}

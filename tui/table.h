@@ -68,4 +68,8 @@ int table_shown(const struct table *t, int h);
 /* Fill a cell with a number, its mark and its style. */
 void cell_value(struct table_cell *out, struct value v, enum number_form form);
 
+/* num / den with the weaker source and the staler state; unknown where one of
+ * them is. */
+struct value cell_quotient(struct value num, struct value den);
+
 #endif

@@ -45,20 +45,6 @@ const char *group_name(unsigned group)
 	return group < sizeof(names) / sizeof(*names) ? names[group] : "?";
 }
 
-/* num / den, as far as both are known. */
-static struct value quotient(struct value num, struct value den)
-{
-	struct value q;
-
-	if (!value_known(num) || !value_known(den))
-		return (struct value){ 0 };
-	q = value_ratio(num.v, den.v, source_weaker(num.source, den.source));
-	if (q.state == VALUE_OK &&
-	    (num.state == VALUE_STALE || den.state == VALUE_STALE))
-		q.state = VALUE_STALE;
-	return q;
-}
-
 /* Bytes are known of the expert kernels together: of a class where it is the
  * only one of them. */
 static struct value class_mbu(const struct class_order *o,
@@ -70,7 +56,7 @@ static struct value class_mbu(const struct class_order *o,
 	if (c->group != 0 || o->expert_classes != 1 || !value_known(peak))
 		return (struct value){ 0 };
 	most.v *= peak.v;
-	return quotient(o->expert_bytes, most);
+	return cell_quotient(o->expert_bytes, most);
 }
 
 static void class_cell(const void *context, int row, unsigned column,
@@ -99,9 +85,10 @@ static void class_cell(const void *context, int row, unsigned column,
 		cell_value(out, c->seconds_per_step, NUMBER_MICROS);
 		break;
 	case CLASS_EACH:
-		cell_value(out,
-			   quotient(c->seconds_per_step, c->calls_per_step),
-			   NUMBER_MICROS);
+		cell_value(
+			out,
+			cell_quotient(c->seconds_per_step, c->calls_per_step),
+			NUMBER_MICROS);
 		break;
 	case CLASS_SUM:
 		cell_value(out, c->sum_seconds_per_step, NUMBER_MICROS);

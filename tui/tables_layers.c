@@ -102,20 +102,6 @@ static void set_field(struct snapshot_layer *l, size_t offset, struct value v)
 	*(struct value *)((char *)l + offset) = v;
 }
 
-/* num / den with the weaker source and the staler state. */
-static struct value quotient(struct value num, struct value den)
-{
-	struct value q;
-
-	if (!value_known(num) || !value_known(den))
-		return (struct value){ 0 };
-	q = value_ratio(num.v, den.v, source_weaker(num.source, den.source));
-	if (q.state == VALUE_OK &&
-	    (num.state == VALUE_STALE || den.state == VALUE_STALE))
-		q.state = VALUE_STALE;
-	return q;
-}
-
 /* Over all layers; unknown when one of them is. */
 static struct value total(const struct snapshot *s, unsigned n, size_t offset)
 {
@@ -147,7 +133,7 @@ static struct value layer_mbu(const struct layer_order *o,
 	if (!value_known(peak) || !value_known(most))
 		return (struct value){ 0 };
 	most.v *= peak.v;
-	return quotient(l->dram_bytes_per_step, most);
+	return cell_quotient(l->dram_bytes_per_step, most);
 }
 
 /* Of the fullest expert over the mean one, over what chance gives. */
@@ -200,13 +186,14 @@ static void derived_cell(const struct layer_order *o,
 {
 	switch ((enum layer_column)column) {
 	case LAYER_ROWS_PER_ACTIVE:
-		cell_value(out, quotient(l->rows, l->active_experts),
+		cell_value(out, cell_quotient(l->rows, l->active_experts),
 			   NUMBER_RATIO);
 		break;
 	case LAYER_SINGLE:
-		cell_value(out,
-			   quotient(l->single_row_experts, l->active_experts),
-			   NUMBER_PERCENT);
+		cell_value(
+			out,
+			cell_quotient(l->single_row_experts, l->active_experts),
+			NUMBER_PERCENT);
 		break;
 	case LAYER_MBU:
 		cell_value(out, layer_mbu(o, l), NUMBER_PERCENT);
@@ -300,7 +287,7 @@ static void fill_footer(struct layer_order *o)
 	}
 	single.v /= o->n ? o->n : 1;
 	mean->single_row_experts = single;
-	mean->fragmentation = quotient(mean->active_experts, mean->rows);
+	mean->fragmentation = cell_quotient(mean->active_experts, mean->rows);
 }
 
 void layer_table(const struct snapshot *s, bool slowest, struct layer_order *o,

@@ -143,13 +143,6 @@ static const struct table_column latency_columns[LATENCY_COLUMNS] = {
 	[HELP] = { .title = "  is the time", .w = 36, .rank = 4, .left = true },
 };
 
-static struct value mean(const struct snapshot_hist *h)
-{
-	if (!value_known(h->sum) || !value_known(h->count))
-		return (struct value){ 0 };
-	return value_ratio(h->sum.v, h->count.v, h->sum.source);
-}
-
 static void latency_cell(const void *context, int row, unsigned column,
 			 struct table_cell *out)
 {
@@ -165,7 +158,8 @@ static void latency_cell(const void *context, int row, unsigned column,
 		cell_value(out, h->count, NUMBER_COUNT);
 		break;
 	case MEAN:
-		cell_value(out, mean(h), NUMBER_SECONDS);
+		cell_value(out, cell_quotient(h->sum, h->count),
+			   NUMBER_SECONDS);
 		break;
 	case P50:
 		cell_value(out, h->p50, NUMBER_SECONDS);

@@ -39,7 +39,10 @@ static const struct table_column columns[WHAT_IF_COLUMNS] = {
 			    .w = 8,
 			    .explain = EXPLAIN_WHAT_IF_COST },
 	[WHAT_IF_PRICE_RANGE] = { .title = "9 of 10", .w = 16, .rank = 6 },
-	[WHAT_IF_CHANGE] = { .title = "cost", .w = 6, .rank = 2 },
+	[WHAT_IF_CHANGE] = { .title = "cost",
+			     .w = 7,
+			     .rank = 2,
+			     .explain = EXPLAIN_WHAT_IF_CHANGE },
 	[WHAT_IF_GAIN] = { .title = "η",
 			   .w = 6,
 			   .rank = 1,
@@ -202,13 +205,22 @@ static void range_cell(struct table_cell *out, struct value low,
 	snprintf(out->text, sizeof(out->text), "%s..%s", from, to);
 }
 
-static void change_cell(struct table_cell *out, struct value ratio)
+/* The ratio is of GPU seconds: of money, where a GPU hour costs what it did. */
+static void change_cell(struct table_cell *out,
+			const struct snapshot_what_if *w)
 {
+	struct value ratio = w->cost_ratio;
+
+	if (w->kind == WHAT_IF_GPU && !value_known(w->usd_per_mtok)) {
+		cell_value(out, w->usd_per_mtok, NUMBER_PERCENT);
+		return;
+	}
 	if (!value_known(ratio))
 		return;
-	snprintf(out->text, sizeof(out->text), "%+.0f %%",
-		 100 * fmin(ratio.v - 1, 99));
-	out->style = ratio.v < 1 ? STYLE_GOOD : STYLE_NORMAL;
+	snprintf(out->text, sizeof(out->text), "%+.0f %%%s",
+		 100 * fmin(ratio.v - 1, 99), format_mark(ratio.source));
+	out->style =
+		format_style(ratio, ratio.v < 1 ? STYLE_GOOD : STYLE_NORMAL);
 }
 
 static const char *limit_words(enum whatif_limit l)
@@ -284,7 +296,7 @@ static void what_if_cell(const void *context, int row, unsigned column,
 		out->style = STYLE_WARN;
 		break;
 	case WHAT_IF_CHANGE:
-		change_cell(out, l->w.cost_ratio);
+		change_cell(out, &l->w);
 		break;
 	case WHAT_IF_LIMIT:
 		snprintf(out->text, sizeof(out->text), "%s",

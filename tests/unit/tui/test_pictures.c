@@ -158,6 +158,25 @@ static void test_curve_is_that_of_the_what_ifs(void **state)
 	assert_true(isnan(curve_gain(&c, CURVE_OCTAVES + 1)));
 }
 
+/* Screen 1 shows what the snapshot says of the floor: so does the curve. */
+static void test_the_floor_is_that_of_the_snapshot(void **state)
+{
+	static struct curve c;
+
+	(void)state;
+	scene_fill(&shot, SCENE_NEAR);
+	memset(&c, 0, sizeof(c));
+	curve_find(&c, &shot);
+	near(c.floor, shot.metrics[METRIC_TRAFFIC_FLOOR].v);
+	scene_fill(&shot, SCENE_IDLE);
+	assert_false(value_known(shot.metrics[METRIC_TRAFFIC_FLOOR]));
+	curve_find(&c, &shot);
+	assert_int_equal(c.basis, CURVE_UNIFORM);
+	near(c.floor, shot.metrics[METRIC_VALLEY_FLOOR].v);
+	curve_find(&c, &shot); /* the same base again */
+	near(c.floor, shot.metrics[METRIC_VALLEY_FLOOR].v);
+}
+
 /* A recording of another version has no base, but its table. */
 static void test_curve_of_an_old_recording(void **state)
 {
@@ -257,6 +276,7 @@ int main(void)
 		cmocka_unit_test(test_levels),
 		cmocka_unit_test(test_range_is_that_of_the_means),
 		cmocka_unit_test(test_curve_is_that_of_the_what_ifs),
+		cmocka_unit_test(test_the_floor_is_that_of_the_snapshot),
 		cmocka_unit_test(test_curve_of_an_old_recording),
 		cmocka_unit_test(test_curve_without_a_load),
 		cmocka_unit_test(test_places_of_a_plot),
