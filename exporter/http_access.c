@@ -17,11 +17,21 @@ struct version {
 	struct timespec changed, modified;
 };
 
+/* What a configuration asks of whoever connects. */
+enum {
+	ASKS_TLS = 1,
+	ASKS_PASSWORD = 2,
+	ASKS_CERTIFICATE = 4, /* nobody comes in without one */
+	ASKS_AUTHORITY = 8,   /* that it is signed by */
+	ASKS_NAME = 16,       /* that it is for */
+};
+
 struct access {
 	const char *path; /* NULL: open to all */
 	void (*report)(void *arg, const char *line);
 	void *arg;
 	bool broken;
+	unsigned asks; /* ASKS_*, of the last file that was taken */
 	struct web_config config;
 	struct tls *tls;
 	char *files[FILES_MAX]; /* that it was made of; [0] is path */
@@ -119,6 +129,18 @@ static int load(struct access *a, char *why, size_t why_bytes)
 	return 0;
 }
 
+static unsigned asks_of(const struct web_config *c)
+{
+	enum client_auth auth = c->tls.client_auth;
+
+	return (c->have_tls ? ASKS_TLS : 0) | (c->n_users ? ASKS_PASSWORD : 0) |
+	       (auth == CLIENT_REQUIRE_ANY || auth == CLIENT_REQUIRE_AND_VERIFY
+			? ASKS_CERTIFICATE
+			: 0) |
+	       (auth >= CLIENT_VERIFY_IF_GIVEN ? ASKS_AUTHORITY : 0) |
+	       (c->tls.n_sans ? ASKS_NAME : 0);
+}
+
 int access_new(struct access **out, const char *path,
 	       void (*report)(void *arg, const char *line), void *arg,
 	       char *why, size_t why_bytes)
@@ -137,6 +159,7 @@ int access_new(struct access **out, const char *path,
 		access_free(a);
 		return err;
 	}
+	a->asks = asks_of(&a->config);
 	*out = a;
 	return 0;
 }
@@ -153,21 +176,47 @@ void access_free(struct access *a)
 
 /* ---- now ---------------------------------------------------------------- */
 
+/* What may not change while it runs, and does; NULL: nothing.  A file that is
+ * half written is often a good one that asks for less: it must not open the
+ * door. */
+static const char *forbidden_change(unsigned had, unsigned has)
+{
+	static const struct {
+		unsigned asks;
+		const char *words;
+	} less[] = {
+		{ ASKS_TLS, "TLS cannot be switched off" },
+		{ ASKS_PASSWORD, "passwords cannot be switched off" },
+		{ ASKS_CERTIFICATE | ASKS_AUTHORITY | ASKS_NAME,
+		  "less cannot be asked of client certificates" },
+	};
+
+	/* connections already speak the one or the other */
+	if (has & ~had & ASKS_TLS)
+		return "TLS cannot be switched on";
+	for (unsigned i = 0; i < sizeof(less) / sizeof(less[0]); i++)
+		if (had & ~has & less[i].asks)
+			return less[i].words;
+	return NULL;
+}
+
 static void reload(struct access *a)
 {
-	bool had_tls = a->config.have_tls;
+	const char *forbidden = NULL;
 	char why[640] = "";
 
 	a->broken = load(a, why, sizeof(why)) != 0;
-	if (!a->broken && a->config.have_tls != had_tls) {
-		/* connections already speak the one or the other */
+	if (!a->broken)
+		forbidden = forbidden_change(a->asks, asks_of(&a->config));
+	if (forbidden) {
 		snprintf(why, sizeof(why),
-			 "--web.config.file %.150s: TLS cannot be switched %s "
-			 "while it runs; start moetop again",
-			 a->path, had_tls ? "off" : "on");
-		a->config.have_tls = had_tls;
+			 "--web.config.file %.150s: %s while it runs; start "
+			 "moetop again",
+			 a->path, forbidden);
 		a->broken = true;
 	}
+	if (!a->broken)
+		a->asks = asks_of(&a->config);
 	if (!a->report)
 		return;
 	if (!a->broken)

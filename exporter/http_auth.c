@@ -22,8 +22,6 @@
 #define WORD_BYTES_MAX 512u
 #define HASH_BYTES_MAX 64u
 #define NICE 10
-/* Of no password: what unknown names are compared with. */
-#define NOBODY "$2b$10$012345678901234567890u9H5JUZk5UJiu7LVlfrgx0JP2PkblN0e"
 
 struct cached {
 	uint8_t digest[DIGEST_BYTES];
@@ -203,7 +201,7 @@ static void remember(struct auth *a, const uint8_t *d, bool right)
 /* ---- asking ------------------------------------------------------------- */
 
 static enum verdict ask(struct auth *a, const uint8_t *d, const char *hash,
-			const char *password, void *arg)
+			bool known_name, const char *password, void *arg)
 {
 	struct cached *known = find(a, d);
 	struct question *q;
@@ -217,10 +215,10 @@ static enum verdict ask(struct auth *a, const uint8_t *d, const char *hash,
 	if (a->n_queue == QUEUE_MAX || a->stop)
 		return VERDICT_BUSY;
 	q = &a->queue[a->n_queue++];
-	*q = (struct question){ .known = hash != NULL, .arg = arg };
+	*q = (struct question){ .known = known_name, .arg = arg };
 	memcpy(q->digest, d, DIGEST_BYTES);
 	snprintf(q->password, sizeof(q->password), "%s", password);
-	snprintf(q->hash, sizeof(q->hash), "%s", hash ? hash : NOBODY);
+	snprintf(q->hash, sizeof(q->hash), "%s", hash);
 	pthread_cond_signal(&a->work);
 	return VERDICT_LATER;
 }
@@ -233,14 +231,17 @@ enum verdict auth_check(struct auth *a, const struct web_config *c,
 	uint8_t d[DIGEST_BYTES];
 	enum verdict v;
 
-	if (!auth_decode(header, room, sizeof(room), &name, &password) ||
+	if (!c->n_users ||
+	    !auth_decode(header, room, sizeof(room), &name, &password) ||
 	    strlen(password) >= WORD_BYTES_MAX)
 		return VERDICT_NO;
 	hash = find_hash(c, name);
 	if (digest(a, name, password, hash ? hash : "", d))
 		return VERDICT_BUSY;
 	pthread_mutex_lock(&a->lock);
-	v = ask(a, d, hash, password, arg);
+	/* an unknown name takes the time of the first one */
+	v = ask(a, d, hash ? hash : c->users[0].value, hash != NULL, password,
+		arg);
 	pthread_mutex_unlock(&a->lock);
 	explicit_bzero(room, sizeof(room));
 	return v;

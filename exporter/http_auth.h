@@ -5,7 +5,7 @@
  * on the thread that serves: auth_check answers from a cache of right and wrong
  * ones, or hands the question to a thread of lowest priority and tells the
  * caller later.  Few questions may wait: beyond that the answer is "busy".  An
- * unknown name costs as much as a known one.
+ * unknown name costs as much as the first one.
  *
  * The cache holds keyed digests, no passwords.
  */

@@ -127,6 +127,9 @@ def passwords(x):
                                 ("-u", "alice:plain"))]
     check("a broken one lets nobody in", all(
         s == 500 and not NOTHING.search(b) for s, b in got), got)
+    x.write("")
+    check("nor does one that is empty, and would ask for nothing",
+          x.curl()[0] == 500 and x.curl("-u", "alice:other")[0] == 500)
     os.rename(x.web, x.web + ".away")
     check("so does one that is gone", x.curl("-u", "alice:other")[0] == 500)
     x.write(f"basic_auth_users:\n  alice: {good}\n")
@@ -197,11 +200,13 @@ def client_certificates(x, ca, folder):
     ca.sign("wronguse", "serverAuth", san="DNS:prometheus.example")
     ca.sign("other", "clientAuth", san="DNS:other.example")
     stranger.sign("foreign", "clientAuth", san="DNS:prometheus.example")
-    x.start("tls_server_config:\n  cert_file: server.crt\n"
-            "  key_file: server.key\n  client_ca_file: ca.crt\n"
-            "  client_auth_type: RequireAndVerifyClientCert\n"
-            "  client_allowed_sans: [prometheus.example]\n"
-            "basic_auth_users:\n  alice: " + bcrypt("secret") + "\n")
+    begin = "tls_server_config:\n  cert_file: server.crt\n" \
+            "  key_file: server.key\n"
+    asks = "  client_ca_file: ca.crt\n" \
+           "  client_auth_type: RequireAndVerifyClientCert\n" \
+           "  client_allowed_sans: [prometheus.example]\n"
+    users = "basic_auth_users:\n  alice: " + bcrypt("secret") + "\n"
+    x.start(begin + asks + users)
 
     def ask(name=None, user="alice:secret"):
         o = ["--cacert", ca.path("ca", "crt"), "-u", user]
@@ -221,6 +226,12 @@ def client_certificates(x, ca, folder):
         got = ask(name)
         check(f"a client certificate is needed: {what} ends the handshake",
               got[0] == 0 and got[1] == "", got)
+    for text in (begin + users, begin + asks, begin):
+        x.write(text)
+        check("a file that asks for less than the one before it lets nobody"
+              " in", ask()[0] == 0 and ask("client")[0] == 0)
+    x.write(begin + asks + users)
+    check("until the whole one is back", ask("client")[0] == 200)
 
 
 def prometheus(x, ca, folder):
