@@ -219,11 +219,7 @@ static void end(struct builder *b, unsigned n)
 
 static double created(const struct builder *b)
 {
-	const struct snapshot *s = b->server ? b->server->s : NULL;
-
-	/* rounded, for it must not change from scrape to scrape */
-	return s && s->uptime_s > 0 ? round((s->time - s->uptime_s) * 1e3) / 1e3
-				    : 0;
+	return b->server ? b->server->begun : 0;
 }
 
 void series_end(struct builder *b, double v)
@@ -357,6 +353,9 @@ void exposition_build(struct exposition *x,
 	for (unsigned i = 0; i < n; i++) {
 		views[i].s = servers[i].snapshot;
 		views[i].stale_since = servers[i].stale_since;
+		views[i].begun = servers[i].begun > 0
+					 ? servers[i].begun
+					 : exposition_begun(views[i].s);
 		look_at_age(&views[i], options->now);
 		add_bases(x, &views[i]);
 	}
@@ -378,6 +377,11 @@ void exposition_free(struct exposition *x)
 	free(x->series);
 	free(x->families);
 	*x = (struct exposition){ 0 };
+}
+
+double exposition_begun(const struct snapshot *s)
+{
+	return s->uptime_s > 0 ? round((s->time - s->uptime_s) * 1e3) / 1e3 : 0;
 }
 
 /* A metric's family is in the table by its line of metrics.def. */

@@ -75,6 +75,7 @@ struct exposed_server {
 	const struct snapshot *snapshot;
 	/* unix seconds when each metric became stale, 0: it is not; or NULL */
 	const double *stale_since;
+	double begun; /* as exposition_begun; 0: by this snapshot */
 };
 
 struct exposition_options {
@@ -102,6 +103,10 @@ void exposition_build(struct exposition *x,
 		      const struct exposed_server *servers, unsigned n,
 		      const struct exposition_options *options);
 void exposition_free(struct exposition *x);
+
+/* When the counts of s began, unix seconds, 0 unknown.  Made of two clocks: it
+ * is not quite the same for the next snapshot. */
+double exposition_begun(const struct snapshot *s);
 
 /* All families that there can be, in the order they are written: for i from 0
  * until NULL. */

@@ -14,6 +14,7 @@
 struct builder_server {
 	const struct snapshot *s;
 	const double *stale_since;
+	double begun;               /* unix seconds, of its counts; 0 unknown */
 	unsigned base, base_no_gpu; /* label bases: all, all but gpu */
 	bool hide_stale;            /* of the tables */
 	bool gone;                  /* only its end is told */

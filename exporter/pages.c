@@ -13,27 +13,29 @@
 #define GZIP_LEVEL 4
 #define GZIP_WINDOW (15 + 16) /* zlib's largest, in gzip's frame */
 
-/* One set of snapshots, and when each metric of each became stale. */
+/* One set of snapshots; of each when its counts began, and when each of its
+ * metrics became stale. */
 struct shot {
 	unsigned n, left_out;
 	uint64_t taken_ns; /* CLOCK_MONOTONIC */
 	double interval_s;
 	struct {
 		struct snapshot snapshot;
-		double stale_since[METRICS];
+		double begun, stale_since[METRICS];
 	} servers[];
 };
 
 /* What the publisher remembers of a server between two sets. */
 struct memory {
 	int32_t pid;
-	double stale_since[METRICS];
+	double uptime_s, begun, stale_since[METRICS];
 };
 
 struct pages {
 	struct pages_config config;
 	struct memory memory[EXPOSITION_SERVERS_MAX]; /* the publisher's */
 	unsigned n_memory;
+	uint64_t published_ns; /* the publisher's; 0: never */
 
 	pthread_mutex_t lock;
 	struct shot *pending; /* published, not yet taken; under lock */
@@ -104,14 +106,26 @@ void pages_free(struct pages *p)
 
 /* ---- publishing --------------------------------------------------------- */
 
-static void note_stale(const struct pages *p, const struct snapshot *s,
-		       double *since)
+static const struct memory *recall(const struct pages *p,
+				   const struct snapshot *s)
 {
-	const struct memory *m = NULL;
-
 	for (unsigned i = 0; i < p->n_memory; i++)
 		if (p->memory[i].pid == s->target.pid)
-			m = &p->memory[i];
+			return &p->memory[i];
+	return NULL;
+}
+
+/* What is told once stays: a start that moves is taken for a new one. */
+static double begun(const struct memory *m, const struct snapshot *s)
+{
+	return m && m->begun > 0 && s->uptime_s >= m->uptime_s
+		       ? m->begun
+		       : exposition_begun(s);
+}
+
+static void note_stale(const struct memory *m, const struct snapshot *s,
+		       double *since)
+{
 	for (unsigned i = 0; i < METRICS; i++) {
 		since[i] = 0;
 		if (s->metrics[i].state != VALUE_STALE)
@@ -126,9 +140,20 @@ static void remember(struct pages *p, const struct shot *shot)
 	p->n_memory = shot->n;
 	for (unsigned i = 0; i < shot->n; i++) {
 		p->memory[i].pid = shot->servers[i].snapshot.target.pid;
+		p->memory[i].uptime_s = shot->servers[i].snapshot.uptime_s;
+		p->memory[i].begun = shot->servers[i].begun;
 		memcpy(p->memory[i].stale_since, shot->servers[i].stale_since,
 		       sizeof(p->memory[i].stale_since));
 	}
+}
+
+/* Of a machine without servers nothing else tells the interval. */
+static double since_last_s(struct pages *p, uint64_t now)
+{
+	uint64_t last = p->published_ns ? p->published_ns : now;
+
+	p->published_ns = now;
+	return (double)(now - last) / 1e9;
 }
 
 void pages_publish(struct pages *p, const struct snapshot *const *list,
@@ -144,10 +169,13 @@ void pages_publish(struct pages *p, const struct snapshot *const *list,
 	shot->n = n;
 	shot->left_out = left_out;
 	shot->taken_ns = now_ns();
-	shot->interval_s = 1;
+	shot->interval_s = fmax(1, since_last_s(p, shot->taken_ns));
 	for (unsigned i = 0; i < n; i++) {
+		const struct memory *m = recall(p, list[i]);
+
 		shot->servers[i].snapshot = *list[i];
-		note_stale(p, list[i], shot->servers[i].stale_since);
+		shot->servers[i].begun = begun(m, list[i]);
+		note_stale(m, list[i], shot->servers[i].stale_since);
 		if (list[i]->interval_s > shot->interval_s)
 			shot->interval_s = list[i]->interval_s;
 	}
@@ -253,7 +281,8 @@ static void write_metrics(struct pages *p, struct text *t, unsigned format,
 	for (unsigned i = 0; i < p->shot->n; i++)
 		servers[i] = (struct exposed_server){
 			.snapshot = &p->shot->servers[i].snapshot,
-			.stale_since = p->shot->servers[i].stale_since
+			.stale_since = p->shot->servers[i].stale_since,
+			.begun = p->shot->servers[i].begun,
 		};
 	c_locale_enter(&l);
 	exposition_build(&x, servers, p->shot->n, &options);

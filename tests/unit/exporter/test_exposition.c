@@ -14,7 +14,8 @@ static double stale_since[METRICS];
 
 static void build(const struct exposition_options *options)
 {
-	const struct exposed_server server = { &s, stale_since };
+	const struct exposed_server server = { .snapshot = &s,
+					       .stale_since = stale_since };
 
 	exposition_build(&x, &server, 1, options);
 	assert_int_equal(x.error, 0);
@@ -157,8 +158,8 @@ static void of_one_that_has_ended_only_that_is_told(void **state)
 
 static void servers_share_families(void **state)
 {
-	const struct exposed_server servers[] = { { &s, NULL },
-						  { &other, NULL } };
+	const struct exposed_server servers[] = { { .snapshot = &s },
+						  { .snapshot = &other } };
 	const struct family *f;
 
 	(void)state;
