@@ -70,6 +70,7 @@ static inline void agents_add_totals(struct merge_totals *to,
 	to->cells_rejected += from->cells_rejected;
 	to->cells_lost += from->cells_lost;
 	to->bad_steps += from->bad_steps;
+	to->records_dropped += from->records_dropped;
 }
 
 /* The rank whose rows and distributions stand for all: ranks of one tensor or

@@ -338,7 +338,7 @@ static void describe_health(const struct source *s, struct snapshot *out,
 			    struct merge_totals *totals)
 {
 	struct snapshot_health *h = &out->health;
-	uint64_t lost = s->gone_lost, records = 0;
+	uint64_t lost = s->gone_lost;
 
 	*totals = s->gone_totals;
 	if (s->reported_ns && s->now_ns < s->reported_ns + REPORT_NS)
@@ -348,13 +348,12 @@ static void describe_health(const struct source *s, struct snapshot *out,
 
 		agents_add_totals(totals, &k->merge.totals);
 		lost += k->lost;
-		records += k->merge.tick.records_dropped;
 		if (k->merge.text[0])
 			snprintf(h->message, sizeof(h->message), "agent: %s",
 				 k->merge.text);
 	}
 	h->lost_ring = lost + totals->refused + s->refused_rings;
-	h->lost_records = records;
+	h->lost_records = totals->records_dropped;
 	h->bad_steps = totals->bad_steps;
 	h->cells_sampled = totals->cells;
 	h->cells_rejected = totals->cells_rejected;

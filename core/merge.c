@@ -289,15 +289,25 @@ static int check_spans(const struct rec_spans *r)
 	return 0;
 }
 
+/* The agent's own count begins anew when it has slept. */
+static void take_tick(struct merge *m, const struct record *r)
+{
+	uint64_t now = r->tick.records_dropped,
+		 before = m->tick.records_dropped;
+
+	m->totals.records_dropped += now >= before ? now - before : now;
+	m->tick = r->tick;
+	m->tick_ns = r->time_ns;
+	m->have_tick = true;
+}
+
 static int take(struct merge *m, const struct record *r)
 {
 	switch (r->type) {
 	case REC_STATUS:
 		return take_status(m, &r->status);
 	case REC_TICK:
-		m->tick = r->tick;
-		m->tick_ns = r->time_ns;
-		m->have_tick = true;
+		take_tick(m, r);
 		return 0;
 	case REC_WINDOW:
 		return take_window(m, &r->window);

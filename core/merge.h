@@ -25,6 +25,7 @@ struct merge_totals { /* since merge_init */
 	uint64_t cells;        /* of decode steps, whose rows are known */
 	uint64_t cells_rejected, cells_lost;
 	uint64_t bad_steps;
+	uint64_t records_dropped; /* by the agent, before its windows */
 };
 
 /* What one rank said.  Members may be read. */

@@ -27,6 +27,7 @@ struct source {
 	uint32_t netns;
 	struct request_gauges gauges;
 	struct request_counters counters, sampled; /* now; last sample */
+	uint64_t failed_4xx[ENDPOINTS];            /* as told */
 	uint64_t now_ns;
 	struct window_hist hists[3]; /* by enum tracker_histogram */
 	uint64_t queues_ns;          /* when the queues were looked at */
@@ -245,6 +246,17 @@ static void describe_tier(struct source *s, struct snapshot *out)
 			    : "");
 }
 
+/* Two counters that the kernel goes on with while they are read: a difference
+ * may be off by the answers of that moment, but never goes back. */
+static uint64_t failed_4xx(struct source *s, unsigned e)
+{
+	uint64_t all = s->counters.failed[e], worse = s->counters.failed_5xx[e];
+
+	if (all > worse && all - worse > s->failed_4xx[e])
+		s->failed_4xx[e] = all - worse;
+	return s->failed_4xx[e];
+}
+
 static void describe_counts(struct source *s, struct snapshot_requests *out)
 {
 	const struct request_counters *c = &s->counters;
@@ -259,7 +271,7 @@ static void describe_counts(struct source *s, struct snapshot_requests *out)
 		n[REQUESTS_GUESSED] = (uint64_t)gauge(s->gauges.guessed[e]);
 		n[REQUESTS_STARTED] = c->started[e];
 		n[REQUESTS_COMPLETED] = c->completed[e];
-		n[REQUESTS_FAILED_4XX] = c->failed[e] - c->failed_5xx[e];
+		n[REQUESTS_FAILED_4XX] = failed_4xx(s, e);
 		n[REQUESTS_FAILED_5XX] = c->failed_5xx[e];
 		n[REQUESTS_CLIENT_ABORTED] = c->client_aborted[e];
 		n[REQUESTS_SERVER_ABORTED] = c->server_aborted[e];

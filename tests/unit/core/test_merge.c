@@ -26,6 +26,21 @@ static void a_window_carries_its_own_sums(void **state)
 	assert_int_equal(m.totals.bad_steps, 3);
 }
 
+/* An agent's own count begins anew when it has slept. */
+static void what_the_agent_dropped_only_grows(void **state)
+{
+	static const uint64_t told[] = { 5, 9, 9, 2, 4 };
+	static const uint64_t sums[] = { 5, 9, 9, 11, 13 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+		give((struct record){ .type = REC_TICK,
+				      .time_ns = i + 1,
+				      .tick.records_dropped = told[i] });
+		assert_int_equal(m.totals.records_dropped, sums[i]);
+	}
+}
+
 static void layers_keep_groups_parts_and_backend(void **state)
 {
 	struct record before = layer(1, 2, CLASS_OTHER, 40);
@@ -430,6 +445,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(nothing_is_shown_before_the_window_closes),
 		TEST(a_window_carries_its_own_sums),
+		TEST(what_the_agent_dropped_only_grows),
 		TEST(layers_keep_groups_parts_and_backend),
 		TEST(time_outside_layers_counts_for_its_group_only),
 		TEST(prefill_has_no_part_in_decode_sums),
