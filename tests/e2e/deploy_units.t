@@ -311,7 +311,8 @@ OPERATOR = {
 }
 ENDPOINT = {"port", "path", "interval", "scrapeTimeout", "honorLabels",
             "relabelings", "metricRelabelings"}
-RELABEL = {"action", "sourceLabels", "targetLabel", "regex", "replacement"}
+RELABEL = {"action", "sourceLabels", "separator", "targetLabel", "regex",
+           "replacement"}
 
 
 def patched(base, patch):
@@ -409,10 +410,15 @@ def kubernetes_sense():
              ["metric_relabel_configs"] if r["target_label"] == "ep_group"]
     pattern = re.compile(groups[0]["regex"])
     found = [(pattern.fullmatch(p) or [None, ""])[1] for p in
-             ("vllm-0", "vllm-0-1", "vllm-12-3", "vllm-7d9f-abc1x")]
-    check("leader and workers of a LeaderWorkerSet are one group",
-          found == ["vllm-0", "vllm-0", "vllm-12", ""] and
-          other[0]["regex"] == groups[0]["regex"], found)
+             ("a/vllm-0", "a/vllm-0-1", "b/vllm-0", "b/vllm-12-3",
+              "a/vllm-7d9f-abc1x", "/", "team-1/")]
+    check("leader and workers of a LeaderWorkerSet are one group, in their"
+          " namespace",
+          found == ["a/vllm-0", "a/vllm-0", "b/vllm-0", "b/vllm-12", "", "",
+                    ""] and
+          [groups[0][k] for k in ("sourceLabels", "separator", "regex")] ==
+          [other[0][k] for k in ("source_labels", "separator", "regex")] ==
+          [["namespace", "pod"], "/", pattern.pattern], (found, groups, other))
 
 
 # ---- Docker -----------------------------------------------------------------
