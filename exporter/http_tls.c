@@ -258,7 +258,7 @@ static void describe(const struct web_tls *c, char *s)
 		add(s, ":+VERS-");
 		add(s, versions[v]);
 	}
-	/* no renegotiation, no CBC for its own sake, no static RSA */
+	/* renegotiation where it is safe only, no static RSA */
 	add(s, ":-RSA:%SAFE_RENEGOTIATION");
 	if (c->n_ciphers)
 		add(s, ":-CIPHER-ALL:-KX-ALL:+ECDHE-ECDSA:+ECDHE-RSA");
