@@ -199,22 +199,26 @@ clang: ; $(Q)$(MAKE) --no-print-directory CC=$(CLANG) O=$(O)/clang all
 fuzz: ; $(Q)$(MAKE) --no-print-directory CC=$(CLANG) O=$(O)/fuzz \
 	CFLAGS='-O1 -g -fsanitize=fuzzer-no-link $(fuzz_san)' fuzz-programs
 
-# One command, one result.  Plain and sanitized unit tests, together with the
-# scripts that a busy machine does not disturb, two at a time, the longest first;
-# then the others, each for itself.
-calm := tests/lint.t tests/fuzz.t $(patsubst %,tests/e2e/%.t,agent_memcheck \
+# One command, one result.  What a busy machine does not disturb runs two at a
+# time, the longest first: unit tests of pure folders, plain and sanitized, and
+# these scripts.  Then the others, each for itself.
+calm := tests/lint.t tests/fuzz.t $(patsubst %,tests/e2e/%.t, \
 	boot_code cli_errors cli_plan cross_aarch64 deploy_mixin deploy_units \
 	exporter_access gpu_check install plugin_venv pm_chips) \
 	$(wildcard tests/term/*.t)
 alone := $(filter-out $(calm),$(wildcard tests/e2e/*.t))
+pure := $(filter $(foreach f,wire cupti model target tui exporter, \
+          $(O)/tests/unit/$(f)/%),$(unit))
+with_san = $(1) $(patsubst $(O)/%,$(O)/san/%,$(1))
 prove := O=$(O) prove --timer --exec tests/run.sh
 test: deps-test
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all unit $(tools) $(quiet)
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) san
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) clang
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) fuzz
-	$(Q)bad=; $(prove) -j2 $(calm) $(unit) $(unit:$(O)/%=$(O)/san/%) || \
-	    bad=1; $(prove) $(alone) && [ -z "$$bad" ]
+	$(Q)bad=; $(prove) -j2 $(calm) $(call with_san,$(pure)) || bad=1; \
+	    $(prove) $(call with_san,$(filter-out $(pure),$(unit))) $(alone) && \
+	    [ -z "$$bad" ]
 JOBS ?= $(shell nproc)
 
 docs: $(O)/tests/unit/exporter/test_metrics_doc

@@ -15,6 +15,10 @@ int web_refuse(struct web_parser *p, const yaml_node_t *n, const char *format,
 	va_start(ap, format);
 	vsnprintf(detail, sizeof(detail), format, ap);
 	va_end(ap);
+	/* words of the file may hold line ends and escapes */
+	for (char *c = detail; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = '?';
 	snprintf(p->why, p->why_bytes, "line %zu: %s",
 		 n ? n->start_mark.line + 1 : 1, detail);
 	return -EINVAL;

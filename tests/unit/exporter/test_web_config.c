@@ -150,6 +150,13 @@ static void the_line_is_told(void **state)
 	refuse("basic_auth_users:\n  a: " HASH "\n  b: plain\n", "line 3:");
 }
 
+/* It is one line for a log, whatever the file holds. */
+static void the_reason_is_one_plain_line(void **state)
+{
+	(void)state;
+	refuse("\"a\\nb\\e[2J\": 1\n", "a?b?[2J");
+}
+
 static void a_missing_file(void **state)
 {
 	(void)state;
@@ -166,6 +173,7 @@ int main(void)
 		cmocka_unit_test(nothing),
 		cmocka_unit_test(what_is_not_known_refuses_the_file),
 		cmocka_unit_test(the_line_is_told),
+		cmocka_unit_test(the_reason_is_one_plain_line),
 		cmocka_unit_test(a_missing_file),
 	};
 
