@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -20,6 +19,7 @@
 #include "bpf/path.h"
 #include "bpf/rungs.h"
 #include "bpf/selftest.h"
+#include "wire/clock.h"
 
 #define SELFTEST_TRIES 3
 #define SETTLE_NS 5000000000ull  /* after that a sure guess is believed */
@@ -58,14 +58,6 @@ static int silent(enum libbpf_print_level level, const char *format, va_list ap)
 	(void)format;
 	(void)ap;
 	return 0;
-}
-
-static uint64_t monotonic_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* ---- paths --------------------------------------------------------------- */
@@ -132,7 +124,7 @@ static int record_read(void *arg, void *data, size_t bytes)
 /* Look at the open sockets when that is due. */
 static void walk(struct tracker *t)
 {
-	uint64_t now_ns = monotonic_ns(), took_ns;
+	uint64_t now_ns = clock_now_ns(), took_ns;
 
 	if (now_ns < t->walk_ns)
 		return;
@@ -141,7 +133,7 @@ static void walk(struct tracker *t)
 	t->bpf.shared->oldest_ns = 0;
 	t->walked = rung_walk(&t->bpf);
 	t->oldest_ns = t->bpf.shared->oldest_ns;
-	took_ns = monotonic_ns() - now_ns;
+	took_ns = clock_now_ns() - now_ns;
 	t->walk_ns = now_ns + SWEEP_NS + SWEEP_SHARE * took_ns;
 }
 
@@ -178,8 +170,8 @@ int tracker_set_ports(struct tracker *t, const uint16_t *ports, size_t n)
 	t->bpf.shared->settle = SETTLE_NONE;
 	/* without it, they are known by their next bytes */
 	t->walked = rung_walk(&t->bpf);
-	t->walk_ns = monotonic_ns() + SETTLE_NS;
-	t->expire_ns = monotonic_ns() + EXPIRE_NS;
+	t->walk_ns = clock_now_ns() + SETTLE_NS;
+	t->expire_ns = clock_now_ns() + EXPIRE_NS;
 	return 0;
 }
 
@@ -217,7 +209,7 @@ uint64_t tracker_missed(const struct tracker *t)
 
 static int counts_read(struct tracker *t)
 {
-	uint64_t now_ns = monotonic_ns();
+	uint64_t now_ns = clock_now_ns();
 	int err;
 
 	if (t->diag_ns && now_ns - t->diag_ns < DIAG_PERIOD_NS)

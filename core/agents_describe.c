@@ -1,5 +1,5 @@
 #include "core/agents.h"
-#include "core/clock.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 #include "core/attach.h"
-#include "core/clock.h"
 #include "core/privileges.h"
 #include "core/worker.h"
 #include "target/proc.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

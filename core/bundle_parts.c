@@ -1,7 +1,7 @@
 #include "core/bundle_parts.h"
-#include "core/clock.h"
 #include "core/rank_peek.h"
 #include "target/proc.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

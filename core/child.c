@@ -1,5 +1,5 @@
 #include "core/child.h"
-#include "core/clock.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

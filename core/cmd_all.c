@@ -1,12 +1,12 @@
 /* The loop of --all: a daemon that outlives the servers it watches. */
 #include "core/broker.h"
-#include "core/clock.h"
 #include "core/fleet.h"
 #include "core/loop.h"
 #include "core/privileges.h"
 #include "core/say.h"
 #include "core/views.h"
 #include "target/discover.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -2,13 +2,13 @@
  * A recording in any view.  The screen and HTTP get one snapshot per interval;
  * JSON alone gets them all at once.
  */
-#include "core/clock.h"
 #include "core/commands.h"
 #include "core/loop.h"
 #include "core/say.h"
 #include "core/views.h"
 #include "exporter/exporter.h"
 #include "tui/tui.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
 #include "core/collector.h"
-#include "core/clock.h"
 #include "core/identity.h"
 #include "core/options.h"
 #include "model/hw.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <limits.h>

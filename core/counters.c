@@ -1,6 +1,6 @@
 #include "core/counters.h"
-#include "core/clock.h"
 #include "core/privileges.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

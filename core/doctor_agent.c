@@ -1,7 +1,6 @@
 /*
  * The agent: is it there, can it be loaded, and is the CUPTI that it needs.
  */
-#include "core/clock.h"
 #include "core/doctor.h"
 #include "core/paths.h"
 #include "core/privileges.h"
@@ -9,6 +8,7 @@
 #include "core/rank_peek.h"
 #include "target/inject.h"
 #include "target/proc.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 #include "core/engine_reader.h"
-#include "core/clock.h"
 #include "core/fetch.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 #include "core/expert_rows.h"
-#include "core/clock.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 #include "core/fetch.h"
-#include "core/clock.h"
 #include "target/bound.h"
+#include "wire/clock.h"
 
 #include <curl/curl.h>
 #include <errno.h>

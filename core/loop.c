@@ -1,5 +1,5 @@
 #include "core/loop.h"
-#include "core/clock.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <signal.h>

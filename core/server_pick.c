@@ -1,12 +1,12 @@
 #include "core/server_pick.h"
 
-#include "core/clock.h"
 #include "core/privileges.h"
 #include "core/say.h"
 #include "core/server_flight.h"
 #include "core/set_up.h"
 #include "core/worker.h"
 #include "target/discover.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,5 @@
 #include "core/session.h"
 #include "core/broker.h"
-#include "core/clock.h"
 #include "core/loop.h"
 #include "core/privileges.h"
 #include "core/say.h"
@@ -8,6 +7,7 @@
 #include "core/views.h"
 #include "core/watch.h"
 #include "tui/tui.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <signal.h>

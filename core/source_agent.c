@@ -8,10 +8,10 @@
  * the last one, with its age.
  */
 #include "core/agents.h"
-#include "core/clock.h"
 #include "core/layer_bytes.h"
 #include "core/paths.h"
 #include "target/proc.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -8,13 +8,13 @@
  * sampler of some releases locks the SM clocks to their base: when they fall
  * after its start, it is stopped for good.
  */
-#include "core/clock.h"
 #include "core/counters.h"
 #include "core/layer_bytes.h"
 #include "core/privileges.h"
 #include "core/source.h"
 #include "core/trusted.h"
 #include "target/inject_maps.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <limits.h>

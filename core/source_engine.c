@@ -4,12 +4,12 @@
  * A thread asks once a second (engine_reader.h); what it has learnt lies on a
  * board between the two.  Rates are those between its reports.
  */
-#include "core/clock.h"
 #include "core/engine_reader.h"
 #include "core/options.h"
 #include "core/privileges.h"
 #include "core/source.h"
 #include "core/worker.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <math.h>

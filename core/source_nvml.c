@@ -9,12 +9,12 @@
  * tree.  If none does (another pid namespace, no permission) and the machine
  * has just one GPU, that one.
  */
-#include "core/clock.h"
 #include "core/gpu_home.h"
 #include "core/privileges.h"
 #include "core/source.h"
 #include "core/worker.h"
 #include "cupti/nvml.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <limits.h>

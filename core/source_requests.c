@@ -6,9 +6,9 @@
  * names the one data source to use, for tests: K, F, P, C, S or diag.
  */
 #include "bpf/tracker.h"
-#include "core/clock.h"
 #include "core/source.h"
 #include "core/window_hist.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <math.h>

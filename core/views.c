@@ -1,10 +1,10 @@
 #include "core/views.h"
-#include "core/clock.h"
 #include "core/notify.h"
 #include "core/say.h"
 #include "core/set_up.h"
 #include "exporter/exporter.h"
 #include "tui/tui.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <stdio.h>

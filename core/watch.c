@@ -1,9 +1,9 @@
 #include "core/watch.h"
-#include "core/clock.h"
 #include "core/collector.h"
 #include "core/layer_bytes.h"
 #include "core/source.h"
 #include "target/inject.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 #include "core/window_hist.h"
-#include "core/clock.h"
+#include "wire/clock.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #include "core/worker.h"
-#include "core/clock.h"
 #include "core/privileges.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <pthread.h>

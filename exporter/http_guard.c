@@ -1,16 +1,8 @@
 #include "exporter/http_parts.h"
+#include "wire/clock.h"
 
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <time.h>
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 void guard_init(struct guard *g)
 {
@@ -30,7 +22,7 @@ struct connection *guard_add(struct guard *g, int fd)
 	if (!c)
 		return NULL;
 	c->fd = fd;
-	c->deadline_ns = now_ns() + HEAD_LIMIT_S * 1000000000ull;
+	c->deadline_ns = clock_now_ns() + HEAD_LIMIT_S * 1000000000ull;
 	pthread_mutex_lock(&g->lock);
 	c->next = g->first;
 	if (g->first)
@@ -63,14 +55,14 @@ void guard_allow(struct guard *g, struct connection *c, unsigned seconds)
 	if (!c)
 		return;
 	pthread_mutex_lock(&g->lock);
-	c->deadline_ns = now_ns() + seconds * 1000000000ull;
+	c->deadline_ns = clock_now_ns() + seconds * 1000000000ull;
 	pthread_mutex_unlock(&g->lock);
 }
 
 /* The descriptor is open as long as the connection is in the list. */
 void guard_sweep(struct guard *g)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 
 	pthread_mutex_lock(&g->lock);
 	for (struct connection *c = g->first; c; c = c->next) {

@@ -1,5 +1,6 @@
 #include "exporter/pages.h"
 #include "exporter/render.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -53,22 +54,6 @@ static const struct {
 	[WIRE_OPENMETRICS] = { render_openmetrics },
 	[WIRE_PROTOBUF] = { render_protobuf },
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static double unix_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 int pages_new(struct pages **out, const struct pages_config *config)
 {
@@ -168,7 +153,7 @@ void pages_publish(struct pages *p, const struct snapshot *const *list,
 		return;
 	shot->n = n;
 	shot->left_out = left_out;
-	shot->taken_ns = now_ns();
+	shot->taken_ns = clock_now_ns();
 	shot->interval_s = fmax(1, since_last_s(p, shot->taken_ns));
 	for (unsigned i = 0; i < n; i++) {
 		const struct memory *m = recall(p, list[i]);
@@ -211,7 +196,7 @@ bool pages_any(struct pages *p)
 bool pages_ready(struct pages *p)
 {
 	return pages_any(p) &&
-	       (double)(now_ns() - p->shot->taken_ns) <
+	       (double)(clock_now_ns() - p->shot->taken_ns) <
 		       READY_INTERVALS * p->shot->interval_s * 1e9;
 }
 
@@ -271,7 +256,7 @@ static void write_metrics(struct pages *p, struct text *t, unsigned format,
 	const struct exposition_options options = {
 		.experts = p->config.experts,
 		.series_max = p->config.series_max,
-		.now = unix_s(),
+		.now = clock_unix_s(),
 		.stats = stats,
 		.servers_left_out = p->shot->left_out,
 	};
@@ -315,7 +300,7 @@ static struct page *page_make(struct pages *p, enum page_kind kind,
 			      struct exporter_stats *stats)
 {
 	struct page *page = page_new();
-	uint64_t start = now_ns();
+	uint64_t start = clock_now_ns();
 
 	if (!page)
 		return NULL;
@@ -328,7 +313,7 @@ static struct page *page_make(struct pages *p, enum page_kind kind,
 		return NULL;
 	}
 	if (kind != PAGE_JSON)
-		p->render_seconds = (double)(now_ns() - start) / 1e9;
+		p->render_seconds = (double)(clock_now_ns() - start) / 1e9;
 	return page;
 }
 
@@ -336,7 +321,7 @@ struct page *pages_get(struct pages *p, enum page_kind kind, bool gzip,
 		       struct exporter_stats *stats)
 {
 	struct page **plain = &p->made[kind][0], **packed = &p->made[kind][1];
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 
 	take_pending(p);
 	if (!p->shot)

@@ -2,25 +2,17 @@
 
 #include "target/describe.h"
 #include "target/target.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Beyond it, installations (which may lie on a slow disk) are no longer looked
  * at. */
 #define QUICK_AFTER_NS 100000000ull
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
-}
 
 /* Names come from others, and go to a terminal. */
 static void set(char *out, size_t room, const char *s)
@@ -69,7 +61,7 @@ static void look_at(const struct processes *p, int root, struct namespaces *ns,
 
 int discover_servers(struct servers *out)
 {
-	uint64_t start = now_ns();
+	uint64_t start = clock_now_ns();
 	struct processes p = { 0 };
 	struct servers *found = calloc(1, sizeof(*found));
 	struct namespaces *ns = namespaces_new();
@@ -84,7 +76,7 @@ int discover_servers(struct servers *out)
 			found->more++;
 			continue;
 		}
-		look_at(&p, (int)i, ns, now_ns() - start < QUICK_AFTER_NS,
+		look_at(&p, (int)i, ns, clock_now_ns() - start < QUICK_AFTER_NS,
 			&found->list[found->n++]);
 	}
 	if (!err)

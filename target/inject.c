@@ -7,6 +7,7 @@
 #include "target/inject_load.h"
 #include "target/inject_stop.h"
 #include "target/proc.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -87,7 +88,7 @@ static enum borrow_end try_each(struct borrow *b, struct search *s,
 		enum borrow_end end;
 
 		let_go(s);
-		if (stop_now_ns() >= end_ns)
+		if (clock_now_ns() >= end_ns)
 			break;
 		if (is_lost(s, s->choices[i].tid))
 			continue;
@@ -108,12 +109,12 @@ static enum borrow_end try_each(struct borrow *b, struct search *s,
 static int borrow(struct borrow *b, struct inject_report *r)
 {
 	const struct timespec step = { .tv_nsec = SEARCH_STEP_NS };
-	uint64_t end_ns = stop_now_ns() + SEARCH_NS;
+	uint64_t end_ns = clock_now_ns() + SEARCH_NS;
 	struct search s = { .n_lost = 0 };
 	enum borrow_end end;
 
 	while ((end = try_each(b, &s, end_ns, r)) == BORROW_AGAIN) {
-		if (stop_now_ns() >= end_ns)
+		if (clock_now_ns() >= end_ns)
 			return busy(&s, b->target->pid, r);
 		nanosleep(&step, NULL);
 	}
@@ -207,7 +208,7 @@ int inject(pid_t pid, const struct inject_image *image, struct inject_report *r)
 	if (err)
 		return err;
 	j.b.target = &t;
-	j.b.deadline_ns = stop_now_ns() + INJECT_LIMIT_NS - LEASE_BACK_NS;
+	j.b.deadline_ns = clock_now_ns() + INJECT_LIMIT_NS - LEASE_BACK_NS;
 	err = probe_lock(&t, r);
 	if (!err)
 		err = run(&j, image);

@@ -4,6 +4,7 @@
 #include "target/inject_seccomp.h"
 #include "target/inject_symbols.h"
 #include "target/proc.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -358,11 +359,11 @@ static bool wait_made(struct lease *l)
 {
 	const struct timespec slice = { .tv_nsec = MADE_SLICE_NS };
 	struct boot_control *c = l->b->control;
-	uint64_t begin_ns = stop_now_ns();
+	uint64_t begin_ns = clock_now_ns();
 	uint64_t deadline_ns = lease_until(l, MADE_WAIT_NS);
 
 	while (!atomic_load(&c->made)) {
-		uint64_t now_ns = stop_now_ns();
+		uint64_t now_ns = clock_now_ns();
 
 		if (now_ns >= deadline_ns)
 			return false;
@@ -401,7 +402,7 @@ static void take_back(struct lease *l)
 	if (atomic_load(&c->left)) {
 		lease_calm(l);
 		stop_detach(&l->stop);
-		l->r->pause_ns = stop_now_ns() - l->begin_ns;
+		l->r->pause_ns = clock_now_ns() - l->begin_ns;
 		return;
 	}
 	if (atomic_load(&c->made) != BOOT_MADE)
@@ -444,7 +445,7 @@ static enum borrow_end start_thread(struct lease *l)
 		lease_calm(l);
 		if (stop_settle(&l->stop, lease_back_until(l)))
 			stop_detach(&l->stop);
-		l->r->pause_ns = stop_now_ns() - l->begin_ns;
+		l->r->pause_ns = clock_now_ns() - l->begin_ns;
 		return BORROW_FAILED;
 	}
 	if (!made)

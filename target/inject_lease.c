@@ -1,6 +1,7 @@
 #include "target/inject_lease.h"
 
 #include "target/proc.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +24,7 @@
 
 uint64_t lease_until(const struct lease *l, uint64_t wait_ns)
 {
-	uint64_t t = stop_now_ns() + wait_ns;
+	uint64_t t = clock_now_ns() + wait_ns;
 
 	return t < l->b->deadline_ns ? t : l->b->deadline_ns;
 }
@@ -178,7 +179,7 @@ bool lease_give_back(struct lease *l, bool changed)
 		err = cpu_set_regs(l->stop.tid, &regs);
 	inject_moment(MOMENT_RESTORED);
 	stop_detach(&l->stop);
-	l->r->pause_ns = stop_now_ns() - l->begin_ns;
+	l->r->pause_ns = clock_now_ns() - l->begin_ns;
 	return !err;
 }
 

@@ -1,6 +1,7 @@
 #include "target/inject_load.h"
 
 #include "target/inject_stop.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +41,7 @@ static bool wait_for(const struct talk *t, _Atomic uint32_t *word,
 	uint32_t now;
 
 	while ((now = atomic_load(word)) != value) {
-		if (stop_now_ns() >= deadline_ns ||
+		if (clock_now_ns() >= deadline_ns ||
 		    probe_has_ended(t->b->target))
 			return false;
 		syscall(SYS_futex, word, FUTEX_WAIT, now, &slice, NULL, 0);
@@ -138,7 +139,7 @@ static enum boot_answer try_folder(struct talk *t, const char *folder)
 {
 	enum boot_answer answer = BOOT_NO_LIBRARY;
 	char name[64], path[BOOT_PATH_BYTES];
-	uint64_t random = stop_now_ns();
+	uint64_t random = clock_now_ns();
 	int dir = open_folder(t, folder), fd;
 
 	if (dir < 0)
@@ -206,7 +207,7 @@ int load_library(struct borrow *b, struct inject_report *r)
 {
 	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 	struct talk t = { .b = b, .r = r };
-	uint64_t begin_ns = stop_now_ns(), limit_ns;
+	uint64_t begin_ns = clock_now_ns(), limit_ns;
 	enum boot_answer answer;
 	int err = write_all(b->fd, b->image);
 
@@ -219,10 +220,10 @@ int load_library(struct borrow *b, struct inject_report *r)
 				    strerror(-err));
 	}
 	answer = try_all(&t);
-	r->load_ns = stop_now_ns() - begin_ns;
+	r->load_ns = clock_now_ns() - begin_ns;
 	inject_moment(MOMENT_LOADED);
 	wake(&b->control->go, BOOT_GO_END);
-	limit_ns = stop_now_ns() + ENDED_WAIT_NS;
+	limit_ns = clock_now_ns() + ENDED_WAIT_NS;
 	if (answer != BOOT_NO_ANSWER && atomic_load(&b->control->taken))
 		wait_for(&t, &b->control->ended, 1, limit_ns);
 	return say_answer(&t, answer);

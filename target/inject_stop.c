@@ -1,4 +1,5 @@
 #include "target/inject_stop.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -20,21 +21,13 @@ void inject_moment(enum inject_moment m)
 		inject_moment_hook(m);
 }
 
-uint64_t stop_now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 int stop_seize(struct stopped *s, pid_t tid)
 {
 	/* Without TRACESYSGOOD a thread whose tracer dies at a system call
 	 * would get SIGTRAP, and that kills it. */
 	const long options = PTRACE_O_TRACESYSGOOD;
 
-	*s = (struct stopped){ .tid = tid, .ran_ns = stop_now_ns() };
+	*s = (struct stopped){ .tid = tid, .ran_ns = clock_now_ns() };
 	if (ptrace(PTRACE_SEIZE, tid, NULL, options) ||
 	    ptrace(PTRACE_INTERRUPT, tid, NULL, NULL))
 		return -errno;
@@ -57,7 +50,7 @@ static enum stop classify(struct stopped *s, int status)
 enum stop stop_wait(struct stopped *s, uint64_t deadline_ns)
 {
 	const struct timespec rest = { .tv_nsec = REST_NS };
-	uint64_t begin_ns = stop_now_ns(), now_ns = begin_ns;
+	uint64_t begin_ns = clock_now_ns(), now_ns = begin_ns;
 	int status;
 
 	for (;;) {
@@ -68,7 +61,7 @@ enum stop stop_wait(struct stopped *s, uint64_t deadline_ns)
 		if (got < 0 && errno != EINTR)
 			return s->at = STOP_GONE;
 		s->ran_ns = now_ns;
-		now_ns = stop_now_ns();
+		now_ns = clock_now_ns();
 		if (now_ns >= deadline_ns)
 			return s->at = STOP_NONE;
 		if (now_ns - begin_ns < SPIN_NS)

@@ -58,8 +58,6 @@ void stop_detach(struct stopped *s);
 /* Of one that did not stop in time: let it go at once if it stands by now. */
 void stop_let_go(pid_t tid);
 
-uint64_t stop_now_ns(void);
-
 /*
  * The steps of an injection at which a test may end the tracer: each is passed
  * when it is done.  docs/ATTACH.md says what becomes of the target then.

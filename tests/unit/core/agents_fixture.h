@@ -4,8 +4,8 @@
 #ifndef MOETOP_TESTS_AGENTS_FIXTURE_H
 #define MOETOP_TESTS_AGENTS_FIXTURE_H
 
-#include "core/clock.h"
 #include "core/source.h"
+#include "wire/clock.h"
 #include "wire/kernel_class.h"
 #include "wire/ring.h"
 

@@ -1,7 +1,7 @@
 /* The queue of injections, with stand-ins for the injection itself. */
 #include "core/attach.h"
-#include "core/clock.h"
 #include "target/proc.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <setjmp.h>

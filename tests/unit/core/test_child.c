@@ -1,6 +1,6 @@
 /* A server of our own: its start, its words, its end. */
 #include "core/child.h"
-#include "core/clock.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* The collector with sources that do what the test says. */
-#include "core/clock.h"
 #include "core/collector.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <setjmp.h>

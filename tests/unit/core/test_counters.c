@@ -1,9 +1,9 @@
 /* The process that samples counters, played by this program: whatever it says, or
  * does not, the source goes on, and says why. */
-#include "core/clock.h"
 #include "core/counters.h"
 #include "core/layer_bytes.h"
 #include "core/source.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* The loop: order of timers, descriptors that end, signals. */
-#include "core/clock.h"
 #include "core/loop.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* What is kept of the last minute: histograms and rows per expert. */
-#include "core/clock.h"
 #include "core/expert_rows.h"
 #include "core/window_hist.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <setjmp.h>

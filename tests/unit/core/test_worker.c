@@ -1,6 +1,6 @@
 /* The thread for what may block. */
-#include "core/clock.h"
 #include "core/worker.h"
+#include "wire/clock.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -28,6 +28,7 @@
 #include <cmocka.h>
 
 #include "tests/e2e/stress_regs.h"
+#include "wire/clock.h"
 
 #define WAIT_NS 2000000000ull
 #define HOLD_MS 20
@@ -95,7 +96,7 @@ static void stop_in_poll(bool libc)
 	do {
 		assert_int_equal(stop_seize(&child.stop, child.pid), 0);
 		assert_int_equal(
-			stop_wait(&child.stop, stop_now_ns() + WAIT_NS),
+			stop_wait(&child.stop, clock_now_ns() + WAIT_NS),
 			STOP_TRAP);
 		assert_int_equal(cpu_save(child.pid, &child.saved), 0);
 		assert_true(symbols_read_process(

@@ -1,11 +1,11 @@
 /*
- * clock.h - the two clocks of the collector
+ * clock.h - the two clocks
  *
  * Everything that is subtracted uses CLOCK_MONOTONIC in nanoseconds, the clock
  * of the agent's records and of BPF.  Unix time is for people and files only.
  */
-#ifndef MOETOP_CORE_CLOCK_H
-#define MOETOP_CORE_CLOCK_H
+#ifndef MOETOP_WIRE_CLOCK_H
+#define MOETOP_WIRE_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
