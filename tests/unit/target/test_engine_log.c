@@ -4,7 +4,8 @@
  */
 #include "target/engine_log.h"
 
-#include <dirent.h>
+#include "tests/unit/target/case_dir.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,20 +19,6 @@
 #define HERE "tests/data/logs"
 
 static unsigned bad;
-
-static const char *case_dir(char *buf, size_t room)
-{
-	const char *dir = getenv("MOETOP_CASES");
-	DIR *d;
-
-	snprintf(buf, room, "%s/logs", dir ? dir : "");
-	d = dir ? opendir(buf) : NULL;
-	if (d)
-		closedir(d);
-	else
-		snprintf(buf, room, "%s", dir ? dir : HERE);
-	return buf;
-}
 
 static const char *yes_no(enum engine_log_known k)
 {
@@ -145,7 +132,7 @@ static void every_answer(void **state)
 
 	(void)state;
 	snprintf(path, sizeof(path), "%s/ANSWERS.txt",
-		 case_dir(dir, sizeof(dir)));
+		 case_dir("logs", dir, sizeof(dir)));
 	f = fopen(path, "re");
 	if (!f)
 		f = fopen(HERE "/ANSWERS.txt", "re");

@@ -5,6 +5,7 @@
  */
 #include "target/scrape.h"
 
+#include "tests/unit/target/case_dir.h"
 #include "tests/unit/target/metrics_page.h"
 
 #include <dirent.h>
@@ -19,20 +20,6 @@
 #define HERE "tests/data/metrics"
 
 static unsigned bad;
-
-static const char *case_dir(char *buf, size_t room)
-{
-	const char *dir = getenv("MOETOP_CASES");
-	DIR *d;
-
-	snprintf(buf, room, "%s/metrics", dir ? dir : "");
-	d = dir ? opendir(buf) : NULL;
-	if (d)
-		closedir(d);
-	else
-		snprintf(buf, room, "%s", dir ? dir : HERE);
-	return buf;
-}
 
 static double hist_key(const struct scrape_hist *h, const char *key)
 {
@@ -123,14 +110,14 @@ static int read_page(const char *dir, const char *file, struct scrape *s)
 
 static void every_answer(void **state)
 {
-	char line[2048], path[512], dir[512];
+	char line[2048], path[1024], dir[512];
 	unsigned pages = 0;
 	struct scrape s;
 	FILE *f;
 
 	(void)state;
 	snprintf(path, sizeof(path), "%s/ANSWERS.txt",
-		 case_dir(dir, sizeof(dir)));
+		 case_dir("metrics", dir, sizeof(dir)));
 	f = fopen(path, "re");
 	if (!f)
 		f = fopen(HERE "/ANSWERS.txt", "re");
@@ -158,7 +145,7 @@ static void every_page_is_read(void **state)
 {
 	struct dirent *e;
 	char dir[512];
-	DIR *d = opendir(case_dir(dir, sizeof(dir)));
+	DIR *d = opendir(case_dir("metrics", dir, sizeof(dir)));
 
 	(void)state;
 	assert_non_null(d);

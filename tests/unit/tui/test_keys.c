@@ -1,5 +1,4 @@
 /* Keys, clicks, pause; the help and the key bar tell what there is. */
-#include "tests/unit/tui/scenes.h"
 #include "tui/keys.h"
 #include "tui/view.h"
 
@@ -12,45 +11,15 @@
 #include <locale.h>
 #include <stdlib.h>
 
-static struct view *view;
-static struct snapshot *shot;
-static char *text;
+#include "tests/unit/tui/live_view.h"
 
 static int setup(void **state)
 {
 	(void)state;
-	view = view_new(false);
-	shot = calloc(1, sizeof(*shot));
-	if (!view || !shot || view_resize(view, 100, 30))
+	if (live_view_open(100, 30))
 		return -1;
-	scene_fill(shot, SCENE_NEAR);
 	view_add(view, shot);
 	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	view_free(view);
-	free(shot);
-	free(text);
-	text = NULL;
-	return 0;
-}
-
-static const char *drawn(void)
-{
-	size_t bytes;
-	FILE *f;
-
-	free(text);
-	text = NULL;
-	view_draw(view);
-	f = open_memstream(&text, &bytes);
-	assert_non_null(f);
-	assert_int_equal(grid_write(&view->grid, f), 0);
-	fclose(f);
-	return text;
 }
 
 static void check_shown(const char *what, bool there)
