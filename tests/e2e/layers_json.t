@@ -165,7 +165,8 @@ def main():
         tier = lines[-1]["health"]["tiers"]["T3"]
         check(f"{name}: {'rows' if rows else 'no rows, and T3 says so'}",
               (tier["state"] == "ok") == rows
-              and (lines[-1]["layers"][0]["rows"] is not None) == rows, tier)
+              and any(x["rows"] is not None
+                      for x in lines[-1]["layers"]) == rows, tier)
         if rows:
             check_rows(name, lines[-1], steps)
     end()

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -53,49 +54,38 @@ static int remove_dir(void **state)
 	return system(command);
 }
 
-/* A process that stands in for a server: env is one "NAME=value" or NULL. */
+/*
+ * A process that stands in for a server: env is one "NAME=value" or NULL.  It
+ * gives back what it is sent, once the new program runs with its environment.
+ */
 static pid_t serve(const char *root, const char *env, int hold[2])
 {
-	char variable[256];
+	char variable[256], c = '.';
 	char *const none[] = { NULL }, *const one[] = { variable, NULL };
 	pid_t pid;
-	int in;
 
-	assert_int_equal(pipe(hold), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, hold), 0);
 	snprintf(variable, sizeof(variable), "%s", env ? env : "");
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		in = dup2(hold[0], 0);
-		close(hold[1]);
-		if (in || chdir(root))
+		if (dup2(hold[0], 0) != 0 || dup2(hold[0], 1) != 1 ||
+		    chdir(root))
 			_exit(1);
+		close(hold[0]);
+		close(hold[1]);
 		execle("/bin/cat", "cat", (char *)NULL, env ? one : none);
 		_exit(1);
 	}
-	/* until the new program has its environment */
-	for (int i = 0; i < 2000; i++) {
-		char path[64], comm[16] = "";
-		FILE *f;
-
-		snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-		f = fopen(path, "r");
-		if (f && !fgets(comm, sizeof(comm), f))
-			comm[0] = '\0';
-		if (f)
-			fclose(f);
-		if (strcmp(comm, "cat\n") == 0)
-			return pid;
-		usleep(1000);
-	}
-	fail_msg("the stand-in did not start");
-	return 0;
+	close(hold[0]);
+	assert_int_equal(write(hold[1], &c, 1), 1);
+	assert_int_equal(read(hold[1], &c, 1), 1);
+	return pid;
 }
 
 static void end(pid_t pid, int hold[2])
 {
-	close(hold[0]);
 	close(hold[1]);
 	waitpid(pid, NULL, 0);
 }
@@ -300,6 +290,7 @@ static void links_stay_inside_the_servers_root(void **state)
 	assert_null(f.quant);
 	config_file_free(&f);
 	kill(pid, SIGKILL);
+	close(hold[0]);
 	end(pid, hold);
 }
 

@@ -101,11 +101,12 @@ static void stand_in(char **argv)
 		    MAP_FAILED)
 			_exit(1);
 		close(commands[1]);
+		pid = getpid(); /* told once all of it is there to be seen */
+		if (write(1, &pid, sizeof(pid)) != sizeof(pid))
+			_exit(1);
 		worker(commands[0], argv);
 	}
 	close(fd);
-	if (write(1, &pid, sizeof(pid)) != sizeof(pid))
-		_exit(1);
 	while (read(0, &c, 1) == 1) {
 		if (c == 'l')
 			port = listen_any();
@@ -127,7 +128,7 @@ static int make_dir(void **state)
 
 	(void)state;
 	strcpy(dir, "/tmp/moetop-test-XXXXXX");
-	if (!mkdtemp(dir))
+	if (!mkdtemp(dir) || prctl(PR_SET_CHILD_SUBREAPER, 1))
 		return -1;
 	snprintf(path, sizeof(path), "%s/libcuda.so.1", dir);
 	f = fopen(path, "w");
@@ -185,6 +186,8 @@ static void stop(struct server *s)
 	close(s->to);
 	close(s->from);
 	waitpid(s->pid, NULL, 0);
+	/* a dying worker still looks like one to the next test */
+	waitpid(s->worker, NULL, 0);
 }
 
 static void *tell_tid(void *fd)
