@@ -201,12 +201,7 @@ static __always_inline void response_done(struct conn *c, __u64 now)
 	else if (conn_over(c))
 		c->over_popped++;
 	c->responding = 0;
-	c->status = 0;
-	c->events = 0;
-	c->first_ns = 0;
-	c->last_ns = 0;
-	c->max_gap_ns = 0;
-	c->body_bytes = 0;
+	c->answer = (struct answer){ 0 };
 	http_begin(&c->out);
 }
 
@@ -263,48 +258,52 @@ static __always_inline void response_is_stream(struct conn *c, __u64 now)
 		slot_end(c, s, (__u32)c->closed - 1, now);
 }
 
-/* Is the answer one that says how fast tokens come? */
-static __always_inline int response_timed(const struct conn *c, __u64 word)
+/*
+ * Is the answer one that says how fast tokens come?  timed: it comes in pieces
+ * as they are made.
+ */
+static __always_inline int answer_timed(const struct answer *a, __u32 timed,
+					__u64 word)
 {
-	return word != SLOT_FREE && (c->out.flags & HTTP_CHUNKED) &&
-	       slot_endpoint(word) == ENDPOINT_GENERATION && c->status < 400;
+	return word != SLOT_FREE && timed &&
+	       slot_endpoint(word) == ENDPOINT_GENERATION && a->status < 400;
 }
 
 /* A byte of the body that is no comment has been sent. */
-static __always_inline void response_first(struct conn *c, struct slot *s,
-					   __u64 now)
+static __always_inline void answer_first(struct answer *a, struct slot *s,
+					 __u32 timed, __u64 now)
 {
 	__u64 word;
 
-	if (c->first_ns)
+	if (a->first_ns)
 		return;
-	c->first_ns = now;
+	a->first_ns = now;
 	if (!s)
 		return;
 	word = s->state;
 	if ((word & 0xff) != SLOT_WAITING)
 		return;
 	slot_move(s, word, slot_word(SLOT_STREAMING, slot_endpoint(word)));
-	if (response_timed(c, word) && s->start_ns)
+	if (answer_timed(a, timed, word) && s->start_ns)
 		histogram_add(EXCHANGE_TTFT, now - s->start_ns);
 }
 
-static __always_inline void response_event(struct conn *c, struct slot *s,
-					   __u64 now)
+static __always_inline void answer_event(struct answer *a, struct slot *s,
+					 __u32 timed, __u64 now)
 {
-	__u64 word = s ? s->state : SLOT_FREE, gap = now - c->last_ns;
+	__u64 word = s ? s->state : SLOT_FREE, gap = now - a->last_ns;
 
 	if (word == SLOT_FREE)
 		return;
 	exchange_add(counters.events[slot_endpoint(word)], 1);
-	c->events++;
-	if (c->last_ns) {
-		if (gap > c->max_gap_ns)
-			c->max_gap_ns = gap;
-		if (response_timed(c, word))
+	a->events++;
+	if (a->last_ns) {
+		if (gap > a->max_gap_ns)
+			a->max_gap_ns = gap;
+		if (answer_timed(a, timed, word))
 			histogram_add(EXCHANGE_GAP, gap);
 	}
-	c->last_ns = now;
+	a->last_ns = now;
 }
 
 static __always_inline void response_chunk_skip(struct conn *c,
@@ -314,7 +313,7 @@ static __always_inline void response_chunk_skip(struct conn *c,
 	__u64 data = s->left > 2 ? s->left - 2 : 0;
 	__u32 n = reader_skip_body(r, s);
 
-	c->body_bytes += n < data ? n : data;
+	c->answer.body_bytes += n < data ? n : data;
 	if (!s->left)
 		http_begin_size(s);
 }
@@ -347,7 +346,7 @@ static __always_inline int response_chunk(struct conn *c, struct reader *r,
 		return 1;
 	}
 	if (kind == HTTP_CHUNK_MORE && n - at < data) {
-		c->body_bytes += n - at;
+		c->answer.body_bytes += n - at;
 		s->left -= n - at;
 		reader_skip(r, n - at);
 		return 0;
@@ -357,10 +356,11 @@ static __always_inline int response_chunk(struct conn *c, struct reader *r,
 		response_resumed(c, now);
 	if (kind != HTTP_CHUNK_COMMENT) {
 		struct slot *slot = response_slot(c);
+		__u32 timed = s->flags & HTTP_CHUNKED;
 
-		response_first(c, slot, now);
+		answer_first(&c->answer, slot, timed, now);
 		if (kind != HTTP_CHUNK_DONE)
-			response_event(c, slot, now);
+			answer_event(&c->answer, slot, timed, now);
 	}
 	response_chunk_skip(c, r);
 	return 0;
@@ -379,7 +379,7 @@ static __always_inline void response_head_done(struct conn *c, __u64 now)
 	if (c->adopted.state && !response_slot(c))
 		guess_confirm(c);
 	response_begin(c);
-	c->status = status;
+	c->answer.status = status;
 	if (status == 101) {
 		response_done(c, now);
 		s->state = HTTP_OPAQUE;
@@ -470,14 +470,14 @@ HTTP_GLOBAL int response_step(READER_PARAM struct conn *c, struct reader *r,
 	case HTTP_OPAQUE:
 		return 1;
 	case HTTP_LENGTH:
-		response_first(c, response_slot(c), now);
-		c->body_bytes += reader_skip_body(r, s);
+		answer_first(&c->answer, response_slot(c), 0, now);
+		c->answer.body_bytes += reader_skip_body(r, s);
 		if (!s->left)
 			response_done(c, now);
 		return 0;
 	case HTTP_CLOSE:
-		response_first(c, response_slot(c), now);
-		c->body_bytes += r->piece;
+		answer_first(&c->answer, response_slot(c), 0, now);
+		c->answer.body_bytes += r->piece;
 		reader_skip(r, r->piece);
 		return 0;
 	case HTTP_CHUNK:
@@ -559,8 +559,8 @@ static __always_inline void conn_sweep(struct conn *c, __u64 now)
 
 	if (!c->client_closed || c->closed)
 		return;
-	if (c->last_ns > seen)
-		seen = c->last_ns;
+	if (c->answer.last_ns > seen)
+		seen = c->answer.last_ns;
 	if (now > seen && now - seen > EXCHANGE_LEFT_NS)
 		conn_close(c, ENDED_BY_CLIENT, now);
 }

@@ -37,6 +37,17 @@ struct slot {
 	__u64 head_method;
 };
 
+/* What is known of a response in progress, by the sender. */
+struct answer {
+	__u64 first_ns;
+	__u64 last_ns;
+	__u64 max_gap_ns;
+	__u64 body_bytes;
+	__u32 events;
+	__u16 status;
+	__u16 pad;
+};
+
 struct conn {
 	struct http_stream in, out;
 	__u64 known;   /* counted as a connection */
@@ -55,14 +66,8 @@ struct conn {
 	__u8 adopting; /* the response is one whose request was not seen */
 	__u8 client_closed;
 	__u8 guess; /* how sure, where the adopted slot is a guess */
-	/* the response in progress, by the sender */
 	__u8 responding;
-	__u16 status;
-	__u32 events;
-	__u64 first_ns;
-	__u64 last_ns;
-	__u64 max_gap_ns;
-	__u64 body_bytes;
+	struct answer answer;
 	struct slot slots[EXCHANGE_SLOTS];
 	struct slot adopted;
 };
@@ -117,12 +122,13 @@ static __always_inline void slot_count(__u32 e, __u32 how, __u16 status)
 }
 
 /* End a request; nothing happens if that was done already. */
-HTTP_GLOBAL int slot_end(struct conn *c, struct slot *s, __u32 how, __u64 now)
+HTTP_GLOBAL int slot_close(struct slot *s, const struct answer *a, __u32 port,
+			   __u32 how, __u64 now)
 {
 	struct request_record r = { 0 };
 	__u64 word;
 
-	if (!c || !s)
+	if (!s || !a)
 		return 0;
 	word = __sync_lock_test_and_set(&s->state, SLOT_FREE);
 	if (word == SLOT_FREE)
@@ -135,13 +141,13 @@ HTTP_GLOBAL int slot_end(struct conn *c, struct slot *s, __u32 how, __u64 now)
 	r.path_hash = s->path_hash;
 	r.endpoint = (__u8)slot_endpoint(word);
 	r.how = (__u8)how;
-	r.port = c->port;
+	r.port = (__u16)port;
 	if ((word & 0xff) == SLOT_STREAMING || how == ENDED_COMPLETED) {
-		r.first_body_ns = c->first_ns;
-		r.body_bytes = c->body_bytes;
-		r.max_gap_ns = c->max_gap_ns;
-		r.events = c->events;
-		r.status = c->status;
+		r.first_body_ns = a->first_ns;
+		r.body_bytes = a->body_bytes;
+		r.max_gap_ns = a->max_gap_ns;
+		r.events = a->events;
+		r.status = a->status;
 	}
 	slot_count(r.endpoint, how, r.status);
 	if (how == ENDED_COMPLETED && r.endpoint == ENDPOINT_GENERATION &&
@@ -150,6 +156,13 @@ HTTP_GLOBAL int slot_end(struct conn *c, struct slot *s, __u32 how, __u64 now)
 	if (record_emit(&r))
 		exchange_add(counters.records_lost, 1);
 	return 0;
+}
+
+/* One that HTTP/1.x answers in turn. */
+static __always_inline void slot_end(struct conn *c, struct slot *s, __u32 how,
+				     __u64 now)
+{
+	slot_close(s, &c->answer, c->port, how, now);
 }
 
 #endif
