@@ -216,8 +216,9 @@ static const struct row json_rows[] = {
 	    "explains a difference, or `null`); docs/ENGINES.md" } },
 	{ { "`what_if[]`", "array",
 	    "changes to the deployment, one object each, all modelled; empty "
-	    "while nothing runs. Everything that is not named stays; the "
-	    "lengths of contexts stay, communication does, too" } },
+	    "while nothing runs. Everything that is not named stays: the "
+	    "lengths of contexts, communication, the time of prompts per "
+	    "decoded token, the share of the wall time without a step" } },
 	{ { "`what_if[].kind`", "string",
 	    "`batch` (`amount` tokens per step), `merge` (`amount` replicas "
 	    "like this one into one), `tp` (`amount` GPUs to a copy), `ep` "
@@ -228,7 +229,9 @@ static const struct row json_rows[] = {
 	    "`single_row_ratio`, `marginal_gain_ratio`" } },
 	{ { "`what_if[].step_seconds`", "object",
 	    "`value`, and `low` and `high` between which it lies in nine of "
-	    "ten cases; also `tokens_per_second`, "
+	    "ten cases; also `tokens_per_second` (with prompts and pauses, "
+	    "like the metric of that name: at the batch of now it is the "
+	    "same), "
 	    "`cost_usd_per_million_tokens` (`null` for another GPU, whose "
 	    "price is not known) and `cost_ratio` (GPU seconds per token over "
 	    "those of now)" } },

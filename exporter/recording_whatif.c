@@ -25,6 +25,8 @@ static const struct field whatif_fields[] = {
 	M(DOUBLE, ep),
 	M(DOUBLE, batch),
 	M(DOUBLE, step_s),
+	M(DOUBLE, tokens_per_s),
+	M(DOUBLE, prompt_s),
 	M(DOUBLE, kv_bytes),
 	M(DOUBLE, kv_capacity_bytes),
 	M(DOUBLE, usd_per_gpu_hour),

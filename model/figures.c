@@ -265,17 +265,10 @@ static void put_rows(const struct model *m, const struct sample *in,
 	}
 }
 
-static void put_steps(const struct model *m, const struct sample *in,
-		      const struct evidence *e, struct snapshot *out)
+struct value figures_tokens(const struct sample *in, const struct evidence *e)
 {
-	const struct sample_window *w = &m->window;
 	struct value tokens = value_make(NAN, SOURCE_SCRAPED);
-	struct value busy = value_make(NAN, SOURCE_MEASURED);
-	bool stale = !e->agrees || e->idle;
 
-	put(out, METRIC_TOKENS_PER_STEP, aged(e->tokens, e->idle));
-	put(out, METRIC_STEPS, e->steps_per_s);
-	put(out, METRIC_STEP_SECONDS, aged(e->step_s, e->idle));
 	if (value_known(e->forward_per_s) && e->forward_per_s.v <= 0)
 		tokens = value_make(0, SOURCE_MEASURED);
 	else if (value_known(e->forward_per_s) && value_known(e->tokens))
@@ -290,7 +283,20 @@ static void put_steps(const struct model *m, const struct sample *in,
 	    in->d_generated_tokens / in->interval_s < ACCEPTED_MAX * tokens.v)
 		tokens = value_ratio(in->d_generated_tokens, in->interval_s,
 				     SOURCE_SCRAPED);
-	put(out, METRIC_TOKENS, tokens);
+	return tokens;
+}
+
+static void put_steps(const struct model *m, const struct sample *in,
+		      const struct evidence *e, struct snapshot *out)
+{
+	const struct sample_window *w = &m->window;
+	struct value busy = value_make(NAN, SOURCE_MEASURED);
+	bool stale = !e->agrees || e->idle;
+
+	put(out, METRIC_TOKENS_PER_STEP, aged(e->tokens, e->idle));
+	put(out, METRIC_STEPS, e->steps_per_s);
+	put(out, METRIC_STEP_SECONDS, aged(e->step_s, e->idle));
+	put(out, METRIC_TOKENS, figures_tokens(in, e));
 
 	put(out, METRIC_PREFILL_SHARE, aged(e->prefill, e->idle));
 	if (m->have_window)

@@ -43,11 +43,27 @@ static void base_known(const struct model *m, const struct sample *in,
 	w->source = SOURCE_MODELLED;
 }
 
+/*
+ * What prompts take of the wall time per token: by the window, but no more than
+ * what decode steps leave of it now.
+ */
+static double prompt_seconds(const struct evidence *e, const struct whatif *w)
+{
+	double rate = e->forward_per_s.v, share = e->prefill.v, left;
+
+	if (!value_known(e->forward_per_s) || !(rate > 0) ||
+	    !value_known(e->prefill) || !(share > 0) || !(share < 1))
+		return 0;
+	left = 1 / (w->batch * rate) - w->step_s / w->batch;
+	return fmax(fmin(share / (1 - share) * w->step_s / w->batch, left), 0);
+}
+
 void predict_base(const struct model *m, const struct sample *in,
 		  const struct evidence *e, const struct arch *arch,
 		  const struct gpu *gpu, struct figures *f,
 		  struct snapshot *out)
 {
+	struct value tokens = figures_tokens(in, e);
 	struct whatif *w = &out->what_if_base;
 	struct whatif_point exit;
 
@@ -62,6 +78,10 @@ void predict_base(const struct model *m, const struct sample *in,
 	w->kv_bytes = e->kv_bytes > 0 ? e->kv_bytes : 0;
 	w->kv_capacity_bytes =
 		e->kv_capacity_bytes > 0 ? e->kv_capacity_bytes : 0;
+	if (value_known(tokens) && tokens.v > 0) {
+		w->tokens_per_s = tokens.v;
+		w->prompt_s = prompt_seconds(e, w);
+	}
 	w->source = source_weaker(f->source, SOURCE_MODELLED);
 	whatif_settle(w);
 	if (f->exit_tokens > w->batch &&
@@ -167,6 +187,8 @@ static bool base_moved(const struct whatif *a, const struct whatif *b)
 {
 	return a->valid != b->valid || moved(a->batch, b->batch) ||
 	       moved(a->step_s, b->step_s) || moved(a->kv_bytes, b->kv_bytes) ||
+	       moved(a->tokens_per_s, b->tokens_per_s) ||
+	       moved(a->prompt_s, b->prompt_s) ||
 	       moved(a->calibration.bw, b->calibration.bw) ||
 	       a->gpus != b->gpus || a->tp != b->tp || a->ep != b->ep ||
 	       a->traffic.batch != b->traffic.batch ||

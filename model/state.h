@@ -196,6 +196,8 @@ struct figures {
 void figures_find(struct model *m, const struct sample *in,
 		  const struct evidence *e, const struct arch *arch,
 		  const struct gpu *gpu, struct figures *f);
+/* Decoded tokens per second of the wall: with pauses, and steps with prompts. */
+struct value figures_tokens(const struct sample *in, const struct evidence *e);
 void figures_metrics(const struct model *m, const struct sample *in,
 		     const struct evidence *e, const struct arch *arch,
 		     const struct figures *f, struct snapshot *out);

@@ -173,15 +173,37 @@ static void find_step(const struct whatif *w, const struct place *there,
 	p->step_s_low = fmax(p->step_s_low, 0.1 * t);
 }
 
+/* What prompts take there, for each decoded token. */
+static double prompts_at(const struct whatif *w, const struct layout *l)
+{
+	double now = w->gpus * w->gpu_flops, there = l->gpus * l->gpu_flops;
+
+	if (!(now > 0) || !(there > 0)) {
+		now = w->gpus;
+		there = l->gpus;
+	}
+	return w->prompt_s > 0 ? w->prompt_s * now / there : 0;
+}
+
+/* y: what is made of the time that steps take. */
+static double yield_now(const struct whatif *w)
+{
+	if (!(w->tokens_per_s > 0) || !(w->step_s > 0) || !(w->batch > 0))
+		return 1;
+	return w->tokens_per_s * (w->step_s / w->batch + w->prompt_s);
+}
+
 static void find_price(const struct whatif *w, const struct layout *l,
 		       struct whatif_point *p)
 {
-	double usd = l->usd_per_gpu_hour, now = w->gpus * w->step_s / w->batch;
-	double scale = l->gpus / p->batch;
+	double yield = yield_now(w), prompts = prompts_at(w, l);
+	double usd = l->usd_per_gpu_hour, now = w->gpus / w->tokens_per_s;
 
-	p->tokens_per_s = p->batch / p->step_s;
-	p->tokens_per_s_low = p->batch / p->step_s_high;
-	p->tokens_per_s_high = p->batch / p->step_s_low;
+	if (!(w->tokens_per_s > 0))
+		now = w->gpus * w->step_s / w->batch;
+	p->tokens_per_s = yield / (p->step_s / p->batch + prompts);
+	p->tokens_per_s_low = yield / (p->step_s_high / p->batch + prompts);
+	p->tokens_per_s_high = yield / (p->step_s_low / p->batch + prompts);
 	if (usd > 0) {
 		p->usd_per_mtok =
 			economics_usd_per_mtok(l->gpus, usd, p->tokens_per_s);
@@ -191,9 +213,9 @@ static void find_price(const struct whatif *w, const struct layout *l,
 			l->gpus, usd, p->tokens_per_s_low);
 	}
 	if (now > 0) {
-		p->cost_ratio = scale * p->step_s / now;
-		p->cost_ratio_low = scale * p->step_s_low / now;
-		p->cost_ratio_high = scale * p->step_s_high / now;
+		p->cost_ratio = l->gpus / p->tokens_per_s / now;
+		p->cost_ratio_low = l->gpus / p->tokens_per_s_high / now;
+		p->cost_ratio_high = l->gpus / p->tokens_per_s_low / now;
 	}
 }
 

@@ -3,7 +3,14 @@
  *
  *	T(B) = t0 + max(L w U(B) I / BW, 2 routed weights B / F)
  *		  + max(D / BW, 2 dense weights B / F) + KV bytes / BW
- *	tokens/s = B / T;   $/Mtok = GPUs x price / 3600 / (tokens/s) x 10^6
+ *	tokens/s = y / (T / B + p)
+ *	$/Mtok = GPUs x price / 3600 / (tokens/s) x 10^6
+ *
+ * p is what prompts take of the wall time for each decoded token, y the share of
+ * the wall time in which steps run, times what speculation keeps of B: both as
+ * they are now, so that a batch like now's has the tokens/s and the $/Mtok of
+ * now.  p scales with the arithmetic of the GPUs.  Without a rate of now p is 0
+ * and y is 1.
  *
  * U(B) is that of the measured traffic (traffic.h), t0 and BW are calibrated
  * (calibrate.h), F is ECONOMICS_FLOPS_ACHIEVED of the data sheet.  BW, F are of
@@ -30,8 +37,8 @@
 
 /*
  * The deployment as it is.  Plain memory, no pointers; valid false: the load is
- * unknown.  Then, if known, batch, step_s and kv_bytes are 0, and a change that
- * names a batch is answered by the model alone.
+ * unknown.  Then, if known, batch, step_s, kv_bytes, tokens_per_s and prompt_s
+ * are 0, and a change that names a batch is answered by the model alone.
  */
 struct whatif {
 	bool valid;
@@ -43,6 +50,8 @@ struct whatif {
 	double gpus, tp, ep;      /* tp GPUs share one copy of the dense part */
 	double batch;             /* B now */
 	double step_s;            /* measured or modelled */
+	double tokens_per_s;      /* of now; 0 unknown */
+	double prompt_s;          /* p; 0 none, or not known */
 	double kv_bytes;          /* of a step now; 0: not known, left out */
 	double kv_capacity_bytes; /* room for them on one replica; 0 unknown */
 	double usd_per_gpu_hour;  /* 0 unknown */
@@ -80,7 +89,8 @@ struct whatif_point {
 	double tokens_per_s, tokens_per_s_low, tokens_per_s_high;
 	double usd_per_mtok, usd_per_mtok_low, usd_per_mtok_high;
 	double cost_ratio, cost_ratio_low, cost_ratio_high; /* GPU seconds per
-				* token, over now: of N replicas together */
+				* token, over now: of N replicas together; pauses
+				* and prompts count in both */
 	struct step_shares shares; /* gain: eta there */
 	enum whatif_limit limit;
 };

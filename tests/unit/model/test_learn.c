@@ -515,6 +515,39 @@ static void test_table_of_a_window(void **state)
 	assert_false(f->snap.what_if_base.valid);
 }
 
+/* Half of the time goes to prompts, and for some of it nothing runs: the table
+ * says of now's batch what the metrics say of now. */
+static void test_table_under_prompts(void **state)
+{
+	const struct snapshot_what_if *same, *twice;
+	double rate;
+
+	(void)state;
+	load(16, 40);
+	f->in.waiting = 4;
+	give_window(16, 64, 32);
+	f->window.steps[0] = 20;
+	f->window.steps[1] = 20;
+	f->window.step_ns[0] = 0.2e9;
+	f->window.step_ns[1] = 0.6e9;
+	f->window.tokens[1] = 20 * 2048;
+	update();
+	same = row(WHAT_IF_BATCH, 16);
+	twice = row(WHAT_IF_MERGE, 2);
+	assert_non_null(same);
+	assert_non_null(twice);
+	rate = metric(METRIC_TOKENS).v;
+	near(rate, 16 * 40, 1e-9);
+	near(metric(METRIC_PREFILL_SHARE).v, 0.5, 0.01);
+	near(same->tokens_per_s.v, rate, 1e-9);
+	near(same->usd_per_mtok.v, metric(METRIC_COST).v, 1e-9);
+	near(same->cost_ratio.v, 1, 1e-9);
+	near(f->snap.what_if_base.prompt_s, 0.010 / 16, 0.01);
+	assert_true(twice->tokens_per_s.v > rate &&
+		    twice->tokens_per_s.v < 2 * rate);
+	near(twice->cost_ratio.v, rate / twice->tokens_per_s.v, 1e-9);
+}
+
 /* Without a load a batch can still be asked for, and nothing else. */
 static void test_base_without_load(void **state)
 {
@@ -591,6 +624,7 @@ int main(void)
 		T(test_overhead_is_flagged),
 		T(test_error_by_steps),
 		T(test_table_of_a_window),
+		T(test_table_under_prompts),
 		T(test_base_without_load),
 		T(test_table_without_rows),
 		T(test_calibration_by_the_windows),

@@ -142,6 +142,36 @@ static void test_now_is_what_was_measured(void **state)
 	assert_int_equal(p.limit, WHATIF_WITHIN);
 }
 
+/* Prompts and pauses that the rate of now has are in every prediction. */
+static void test_prompts_and_pauses_are_in_both(void **state)
+{
+	struct whatif w = measured(), alone;
+	struct whatif_point now, p, q;
+
+	(void)state;
+	alone = w;
+	w.prompt_s = 0.5e-3;      /* 2/5 of what a token takes */
+	w.tokens_per_s = 16 * 40; /* of 800: a fifth of the time nothing runs */
+	at(&w, (struct whatif_change){ 0 }, &now);
+	near(now.tokens_per_s, 640, 1e-12);
+	near(now.usd_per_mtok, 3.0 / 3600 / 640 * 1e6, 1e-12);
+	near(now.cost_ratio, 1, 1e-12);
+	near(now.step_s, 0.012, 1e-12);
+	at(&w, (struct whatif_change){ .batch = 64 }, &p);
+	near(p.tokens_per_s, 0.8 / (p.step_s / 64 + 0.5e-3), 1e-9);
+	near(p.cost_ratio, 640 / p.tokens_per_s, 1e-12);
+	assert_true(p.tokens_per_s_low < p.tokens_per_s &&
+		    p.tokens_per_s < p.tokens_per_s_high);
+	/* and so a larger batch saves less than decoding alone would */
+	at(&alone, (struct whatif_change){ .batch = 64 }, &q);
+	near(p.step_s, q.step_s, 1e-12);
+	assert_true(p.cost_ratio > q.cost_ratio && p.cost_ratio < 1);
+	/* prompts are arithmetic: another GPU with twice as much takes half */
+	at(&w, (struct whatif_change){ .tp = 2 }, &p);
+	near(p.tokens_per_s, 0.8 / (p.step_s / 16 + 0.25e-3), 1e-9);
+	near(p.cost_ratio, 2 * 640 / p.tokens_per_s, 1e-12);
+}
+
 static void test_another_batch(void **state)
 {
 	struct whatif w = measured();
@@ -395,6 +425,7 @@ int main(void)
 		cmocka_unit_test(test_scatter_widens_the_interval),
 		cmocka_unit_test(test_the_stated_default),
 		cmocka_unit_test(test_now_is_what_was_measured),
+		cmocka_unit_test(test_prompts_and_pauses_are_in_both),
 		cmocka_unit_test(test_another_batch),
 		cmocka_unit_test(test_two_replicas_to_one),
 		cmocka_unit_test(test_other_layouts),
