@@ -1,6 +1,7 @@
 /* The loop of --all: a daemon that outlives the servers it watches. */
 #include "core/broker.h"
 #include "core/fleet.h"
+#include "core/given_model.h"
 #include "core/loop.h"
 #include "core/privileges.h"
 #include "core/say.h"
@@ -19,6 +20,7 @@
 
 struct all {
 	const struct settings *settings;
+	struct target_model model;
 	struct broker *broker; /* calls the fleet */
 	struct fleet *fleet;
 	const struct snapshot *const *list; /* of the last interval */
@@ -120,7 +122,8 @@ static int open_loop(struct all *a)
 		     loop_every(a->loop, interval_ns, on_interval, a) < 0))
 		err = -ENOSPC;
 	if (!err)
-		err = fleet_new(&a->fleet, a->settings, discover_servers);
+		err = fleet_new(&a->fleet, a->settings, &a->model,
+				discover_servers);
 	if (!err)
 		err = broker_new(&a->broker, PRIVILEGES_ALL);
 	if (err)
@@ -148,7 +151,9 @@ int fleet_run(const struct settings *settings)
 	int status;
 
 	privileges_seal();
-	status = open_loop(&a);
+	status = given_model_read(settings, &a.model);
+	if (!status)
+		status = open_loop(&a);
 	(void)privileges_keep(privileges_for_port(settings->listen));
 	if (!status)
 		status = open_views(&a);

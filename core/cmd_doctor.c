@@ -4,6 +4,7 @@
 #include "core/bundle.h"
 #include "core/commands.h"
 #include "core/doctor.h"
+#include "core/given_model.h"
 #include "core/privileges.h"
 #include "core/say.h"
 
@@ -11,20 +12,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int open_server(struct target *t, const struct settings *s)
+static int open_server(struct target *t, const struct settings *s,
+		       const struct target_model *model)
 {
 	char why[256] = "";
-	int err = target_open(t, (pid_t)s->pid, s->model, why, sizeof(why));
+	int err = target_open(t, (pid_t)s->pid, model, why, sizeof(why));
 
 	if (err == -ESRCH)
 		return say(STATUS_TARGET,
 			   "pid %ld: no such process; give the pid of a "
 			   "running server",
 			   s->pid);
-	if (err == -EINVAL && s->model)
-		return say(STATUS_RUNTIME,
-			   "--model: %s: %s; name the model's config.json",
-			   s->model, why);
 	if (err)
 		return say(status_of(err),
 			   "pid %ld: %s; try it as root, or as its user",
@@ -46,19 +44,16 @@ static int examine(struct doctor *d, const struct settings *s, unsigned asked)
 	struct target *t = s->pid ? calloc(1, sizeof(*t)) : NULL;
 	const char *root = getenv("MOETOP_SYSROOT");
 	struct bundle *bundle = NULL;
-	int status = STATUS_OK;
-
+	struct target_model model;
 	/* by the rights of the user, before ours are raised */
-	if (s->model && privileges_may_read(s->model))
-		status = say(STATUS_PERMISSION,
-			     "--model: %s: %s; name a file that you may read",
-			     s->model, strerror(errno));
+	int status = given_model_read(s, &model);
+
 	if (!status && s->bundle)
 		status = bundle_open(&bundle, s->bundle);
 	(void)privileges_raise();
 	if (!status && s->pid)
 		status =
-			t ? open_server(t, s)
+			t ? open_server(t, s, &model)
 			  : say(STATUS_RUNTIME, "doctor: no memory; free some");
 	if (!status) {
 		doctor_run(d, s, root ? root : "", t);

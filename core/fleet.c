@@ -11,6 +11,7 @@
 
 struct fleet {
 	const struct settings *settings;
+	const struct target_model *model;
 	int (*discover)(struct servers *out);
 	unsigned n;
 	struct watch *watches[FLEET_MAX];
@@ -24,6 +25,7 @@ struct fleet {
 };
 
 int fleet_new(struct fleet **out, const struct settings *settings,
+	      const struct target_model *model,
 	      int (*discover)(struct servers *out))
 {
 	struct fleet *f = calloc(1, sizeof(*f));
@@ -31,6 +33,7 @@ int fleet_new(struct fleet **out, const struct settings *settings,
 	if (!f)
 		return -ENOMEM;
 	f->settings = settings;
+	f->model = model;
 	f->discover = discover;
 	*out = f;
 	return 0;
@@ -102,6 +105,7 @@ static void say_refused(struct fleet *f, pid_t pid, const char *why)
 static void add(struct fleet *f, const struct server *s)
 {
 	const struct watch_config config = { .settings = f->settings,
+					     .model = f->model,
 					     .pid = s->pid };
 	char why[256] = "";
 	struct watch *w;

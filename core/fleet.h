@@ -17,11 +17,14 @@
 #define FLEET_MAX 16u
 
 struct fleet;
+struct target_model;
 
-/* discover finds the servers: 0 or -errno, *out unchanged on error. */
+/* model: of all of them, borrowed; NULL is legal.  discover finds the servers: 0
+ * or -errno, *out unchanged on error.  0 or -ENOMEM. */
 int fleet_new(struct fleet **out, const struct settings *settings,
-	      int (*discover)(struct servers *out)); /* -ENOMEM */
-void fleet_free(struct fleet *f);                    /* NULL is legal */
+	      const struct target_model *model,
+	      int (*discover)(struct servers *out));
+void fleet_free(struct fleet *f); /* NULL is legal */
 
 /* Looks for servers; says on standard error who came. */
 void fleet_look(struct fleet *f);

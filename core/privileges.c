@@ -281,19 +281,6 @@ bool privileges_trust(const struct stat *file)
 	       (!stat("/proc/self/exe", &self) && self.st_uid == file->st_uid);
 }
 
-int privileges_may_read(const char *path)
-{
-	int fd;
-
-	if (!privileges_elevated())
-		return 0;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return -errno;
-	close(fd);
-	return 0;
-}
-
 /* ---- what is needed ----------------------------------------------------- */
 
 uint64_t privileges_needed(const struct privileges_facts *f)

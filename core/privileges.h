@@ -118,10 +118,6 @@ void privileges_seal(void);
  * owner of the program, and nobody else can write it. */
 bool privileges_trust(const struct stat *file);
 
-/* May the user read a file that the user names?  Asked before privileges_raise:
- * 0 or -errno.  Always 0 for a program that is not elevated. */
-int privileges_may_read(const char *path);
-
 /* What has been learnt of the server, for what is needed from now on. */
 struct privileges_facts {
 	bool requests;      /* the source of requests works, or is not wanted */

@@ -1,5 +1,6 @@
 #include "core/session.h"
 #include "core/broker.h"
+#include "core/given_model.h"
 #include "core/loop.h"
 #include "core/privileges.h"
 #include "core/say.h"
@@ -245,6 +246,7 @@ static void on_wish(void *arg, unsigned wish)
 
 struct opening {
 	struct session *session;
+	struct target_model model;
 	char why[256];
 	int err;
 };
@@ -254,6 +256,7 @@ static void work_open(void *arg)
 	struct opening *o = arg;
 	struct session *s = o->session;
 	const struct watch_config config = { .settings = s->settings,
+					     .model = &o->model,
 					     .pid = s->config->pid,
 					     .nvml_path =
 						     s->config->nvml_path };
@@ -283,13 +286,10 @@ static int open_broker(struct session *s)
 static int open_target(struct session *s)
 {
 	struct opening o = { .session = s };
-	const char *model = s->settings->model, *why = o.why;
-	int err = model ? privileges_may_read(model) : 0;
+	int status = given_model_read(s->settings, &o.model), err;
 
-	if (err)
-		return say(status_of(err),
-			   "--model: %s: %s; name a file that you may read",
-			   model, strerror(-err));
+	if (status)
+		return status;
 	broker_call(s->broker, work_open, &o);
 	err = o.err;
 
@@ -298,10 +298,6 @@ static int open_target(struct session *s)
 			   "pid %d: no such process; give the pid of a running "
 			   "server",
 			   (int)s->config->pid);
-	if (err == -EINVAL && s->settings->model)
-		return say(STATUS_RUNTIME,
-			   "--model: %s: %s; name the model's config.json",
-			   s->settings->model, why);
 	if (err)
 		return say(status_of(err),
 			   "pid %d: %s; try it as root, or as its user",

@@ -63,8 +63,8 @@ int watch_new(struct watch **out, const struct watch_config *given, char *why,
 
 	if (!err) {
 		choose_sources(w, given);
-		err = target_open(&w->target, given->pid,
-				  given->settings->model, why, why_bytes);
+		err = target_open(&w->target, given->pid, given->model, why,
+				  why_bytes);
 	}
 	if (!err)
 		err = collector_new(&w->collector, &config, clock_now_ns());

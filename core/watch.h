@@ -17,17 +17,19 @@
 
 struct source_context;
 struct target;
+struct target_model;
 struct watch;
 
 struct watch_config {
-	const struct settings *settings; /* borrowed */
+	const struct settings *settings;  /* borrowed */
+	const struct target_model *model; /* borrowed for the call; NULL none */
 	pid_t pid;
 	const char *nvml_path; /* NULL: MOETOP_NVML, or the system's */
 };
 
 /*
  * 0 and *out (free with watch_free), or -errno with one line in why; -ESRCH no
- * such process, -EACCES one that is hidden, -EINVAL --model cannot be used.
+ * such process, -EACCES one that is hidden.
  */
 int watch_new(struct watch **out, const struct watch_config *config, char *why,
 	      size_t why_bytes);

@@ -236,9 +236,10 @@ static int alive(const struct target *t)
 	return 0;
 }
 
-int target_open(struct target *t, pid_t pid, const char *model_path, char *why,
-		size_t why_bytes)
+int target_open(struct target *t, pid_t pid, const struct target_model *given,
+		char *why, size_t why_bytes)
 {
+	bool named = given && given->path;
 	struct target *next = calloc(1, sizeof(*next));
 	struct proc_stat s;
 	int err = next ? 0 : -ENOMEM;
@@ -256,22 +257,18 @@ int target_open(struct target *t, pid_t pid, const char *model_path, char *why,
 		err = -EACCES;
 	if (err == -ESRCH)
 		snprintf(why, why_bytes, "process %d: not found", (int)pid);
-	if (!err && model_path) {
-		err = model_config_read(model_path, &next->arch, why,
-					why_bytes);
-		err = err ? -EINVAL : 0;
-	}
 	if (!err) {
 		next->start_ticks = s.start_ticks;
 		next->tp = next->ep = next->dp = next->pp = 1;
-		if (model_path) {
+		if (named) {
 			next->have_arch = true;
+			next->arch = given->arch;
 			copy(next->config_path, sizeof(next->config_path),
-			     model_path);
+			     given->path);
 			copy(next->config_origin, sizeof(next->config_origin),
 			     "--model");
 		}
-		err = look_dear(next, !model_path);
+		err = look_dear(next, !named);
 	}
 	if (!err)
 		*t = *next;

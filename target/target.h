@@ -71,18 +71,22 @@ struct target {
 	unsigned grown; /* the refresh that last saw a process come or go */
 };
 
+/* A config.json that the user named, as it was read. */
+struct target_model {
+	const char *path; /* borrowed; told, never opened */
+	struct arch arch;
+};
+
 /*
  * Look at pid and its tree.  When pid belongs to a server, or has one below it,
  * the tree is that of the whole server, with pid first; that includes actors of
- * Ray and others that are no descendants (processes.h).  model_path, if not
- * NULL, is a config.json that overrules what the command line of the server
- * says.  A config.json of the server that cannot be used is no error:
+ * Ray and others that are no descendants (processes.h).  given, if neither it nor its
+ * path is NULL, overrules what the command line of the server says.  A config.json of the server that cannot be used is no error:
  * have_arch is false, config_path says which, arch_error what is wrong with it.
- * -ESRCH no such process, -EACCES one that /proc hides from us, -EINVAL
- * model_path unreadable (why says it), -errno.
+ * -ESRCH no such process, -EACCES one that /proc hides from us, -errno.
  */
-int target_open(struct target *t, pid_t pid, const char *model_path, char *why,
-		size_t why_bytes);
+int target_open(struct target *t, pid_t pid, const struct target_model *given,
+		char *why, size_t why_bytes);
 
 /*
  * The server itself has named its model, a path or a name in a hub, in a page

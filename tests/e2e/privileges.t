@@ -190,16 +190,20 @@ def capabilities():
         secret = os.path.join(HOME, "secret.json")
         shutil.copy(MODEL, secret)
         os.chmod(secret, 0o600)
+        watched = ["-p", str(sim.pid)]
         for args, code, words in (
                 (["--agent", os.path.join(HOME, "libmoetop-agent.so")], 2,
                  "moetop: --agent: not for a moetop with file capabilities; "),
                 (["--model", secret], 4, f"moetop: --model: {secret}: "
-                 "Permission denied; ")):
-            run = subprocess.run([*NOBODY, OURS, "-p", str(sim.pid), "--json",
+                 "Permission denied; "),
+                (["--model", secret, "--all"], 4,
+                 f"moetop: --model: {secret}: Permission denied; ")):
+            who = [] if "--all" in args else watched
+            run = subprocess.run([*NOBODY, OURS, *who, "--json",
                                   "--count", "1", *args], text=True, cwd="/",
                                  capture_output=True, check=False,
                                  env=dict(os.environ, HOME="/"))
-            check(f"setcap: {args[0]} is refused", run.returncode == code and
+            check(f"setcap: {' '.join(args)} is refused", run.returncode == code and
                   not run.stdout and run.stderr.startswith(words), run)
         agent = os.path.join(HOME, "libmoetop-agent.so")
         os.chown(agent, 65534, 65534)

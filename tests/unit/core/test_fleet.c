@@ -62,7 +62,7 @@ static int setup(void **state)
 	there = (struct servers){ 0 };
 	failure = 0;
 	/* what it says to the user is not TAP */
-	return fleet_new(&f, &settings, discover);
+	return fleet_new(&f, &settings, NULL, discover);
 }
 
 static int teardown(void **state)
