@@ -213,28 +213,47 @@ static struct process *embedder(struct processes *p, struct process *head,
 	return NULL;
 }
 
-/* A worker without a server above it. */
+static bool is_below(const struct processes *p, const struct process *c,
+		     const struct process *above)
+{
+	for (unsigned steps = 0; c && steps < DEPTH_MAX; steps++) {
+		c = parent(p, c);
+		if (c == above)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A worker without a server above it.  One whose parent has an engine in it is
+ * no orphan, however well a server beside it, which has just been started and
+ * has no workers yet, would fit; but a launcher may have taken over what a
+ * server below it has lost.
+ */
 static void place_orphan(struct processes *p, struct process *c,
 			 const struct processes_ask *ask)
 {
-	struct process *head = head_of(p, c), *s;
+	struct process *head = head_of(p, c), *s, *around;
 
-	if (head->title.ray)
-		s = ray_server(p, head, ask);
-	else
-		s = foster_parent(p, head);
-	if (s) {
-		join(p, c, s, s->group);
-		return;
-	}
 	if (head->root >= 0) {
 		join(p, c, &p->all[head->root], head->group);
 		return;
 	}
-	s = is_engine_actor(head) ? head : embedder(p, head, ask);
+	around = is_engine_actor(head) ? head : embedder(p, head, ask);
+	if (head->title.ray) {
+		s = ray_server(p, head, ask);
+	} else {
+		s = foster_parent(p, head);
+		if (s && around && !is_below(p, s, around))
+			s = NULL;
+	}
 	if (s) {
-		join(p, s, s, GROUP_EMBEDDED);
-		join(p, c, s, GROUP_EMBEDDED);
+		join(p, c, s, s->group);
+		return;
+	}
+	if (around) {
+		join(p, around, around, GROUP_EMBEDDED);
+		join(p, c, around, GROUP_EMBEDDED);
 		return;
 	}
 	s = left_over_group(p, head);
