@@ -372,7 +372,8 @@ bool options_set(struct cmdline *c, unsigned engine, const char *name,
 
 /* ---- arguments ---------------------------------------------------------- */
 
-/* Flags that a model name may follow; all others may take a value. */
+/* Flags that a model name may follow; all others may take a value, or several:
+ * of the words behind one that is not known, none is told from a value. */
 static bool is_flag(const char *arg)
 {
 	static const char *const starts[] = { "--enable-", "--disable-",
@@ -476,8 +477,8 @@ void options_take(struct cmdline *c, struct args *a, unsigned engine,
 		if (!o) {
 			if (arg[0] != '-' && may_be_model && !positional)
 				positional = arg;
-			may_be_model = !a->options_only &&
-				       (arg[0] != '-' || is_flag(arg));
+			if (arg[0] == '-')
+				may_be_model = !a->options_only && is_flag(arg);
 			continue;
 		}
 		value = value_of(a, o, value, list);

@@ -35,8 +35,8 @@ unsigned engine_bit(const char *name);
 void engine_set(struct cmdline *c, unsigned bit);
 
 /* From a->at to the end.  What an option in `stay`, bits by enum option_id, has
- * said stays.  The first word that is no option and no value may be the
- * model. */
+ * said stays.  The first word that is no option, and surely no value of one, may
+ * be the model. */
 void options_take(struct cmdline *c, struct args *a, unsigned engine,
 		  uint64_t stay);
 

@@ -173,6 +173,32 @@ static void model_behind_options(void **state)
 	assert_string_equal(c.model, "");
 }
 
+/* How many words an unknown option takes nobody knows: none of them is a
+ * model, up to the next option. */
+static void words_of_an_unknown_option(void **state)
+{
+	struct cmdline c;
+
+	(void)state;
+	PARSE(&c, "vllm", "serve", "--new-list", "x", "y/z", "--port", "8001");
+	assert_string_equal(c.model, "");
+	assert_int_equal(c.port, 8001);
+	PARSE(&c, "vllm", "serve", "--new-list", "x", "y", "a/b");
+	assert_string_equal(c.model, "");
+	PARSE(&c, "vllm", "serve", "a/b", "--new-list", "x", "y/z");
+	assert_string_equal(c.model, "a/b");
+	PARSE(&c, "vllm", "serve", "--new-list", "x", "y/z", "--tp", "2",
+	      "a/b");
+	assert_string_equal(c.model, "a/b");
+	PARSE(&c, "vllm", "serve", "--new-list", "x", "y/z", "--model", "a/b");
+	assert_string_equal(c.model, "a/b");
+	PARSE(&c, "vllm", "serve", "--new=x", "a/b");
+	assert_string_equal(c.model, "a/b");
+	/* a known list ends at the next option, too */
+	PARSE(&c, "vllm", "serve", "--served-model-name", "x", "y/z");
+	assert_string_equal(c.model, "");
+}
+
 static void spellings(void **state)
 {
 	struct cmdline c;
@@ -325,6 +351,7 @@ int main(void)
 		cmocka_unit_test(not_servers),
 		cmocka_unit_test(simulated_server),
 		cmocka_unit_test(model_behind_options),
+		cmocka_unit_test(words_of_an_unknown_option),
 		cmocka_unit_test(spellings),
 		cmocka_unit_test(the_type_of_the_cache),
 		cmocka_unit_test(overrides_are_noted),
