@@ -63,6 +63,7 @@ struct question {
 	const struct target *target;
 	int err;
 	bool outside; /* its network could not be entered */
+	bool unseen;  /* nor was it to be seen which one it is */
 	uint16_t port;
 	unsigned families;
 };
@@ -88,7 +89,8 @@ static void *ask(void *arg)
 	size_t bytes;
 
 	q->err = fetch_open(&f, q->target->pid);
-	q->outside = q->err == -EPERM || q->err == -EACCES;
+	q->outside = q->err == -EPERM;
+	q->unseen = q->err == -EACCES;
 	if (q->err)
 		return NULL;
 	(void)privileges_keep(0);
@@ -126,6 +128,11 @@ void doctor_engine(struct doctor *d)
 			   "cap_sys_admin",
 			   "no metrics of the engine: it is in another network "
 			   "namespace");
+	else if (q.unseen)
+		doctor_say(d, NULL, DOCTOR_MISSING,
+			   "run as root, or as the server's user",
+			   "no metrics of the engine: which network it is in "
+			   "may not be seen");
 	else if (q.err == -EACCES)
 		doctor_say(d, NULL, DOCTOR_MISSING,
 			   "let /metrics be read without a key",
@@ -155,8 +162,9 @@ static bool same_namespace(const struct doctor *d, pid_t pid, const char *name)
 	if (doctor_link(d, path, theirs, sizeof(theirs)) <= 0) {
 		ssize_t n = readlink(path, theirs, sizeof(theirs) - 1);
 
-		if (n <= 0)
-			return true; /* cannot be told */
+		if (n <= 0) /* true where it cannot be told */
+			return strcmp(name, "net") != 0 ||
+			       proc_same_network(pid) != 0;
 		theirs[n] = '\0';
 	}
 	snprintf(path, sizeof(path), "/proc/self/ns/%s", name);

@@ -273,7 +273,8 @@ int engine_reader_new(struct engine_reader **out)
 void engine_reader_step(struct engine_reader *r, const struct engine_places *p,
 			struct engine_facts *facts)
 {
-	if (!r->fetch && fetch_open(&r->fetch, p->pid)) {
+	facts->network = r->fetch ? 0 : fetch_open(&r->fetch, p->pid);
+	if (facts->network) {
 		facts->error = -EACCES;
 		read_load(r, p, facts);
 		return;

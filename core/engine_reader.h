@@ -44,6 +44,7 @@ struct engine_facts {
 	bool have_log;
 	uint16_t port; /* that speaks HTTP; 0 none yet */
 	int error;     /* of the last try at the metrics; 0 */
+	int network;   /* -EPERM, -EACCES: its network cannot be reached; 0 */
 };
 
 struct engine_reader;

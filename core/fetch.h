@@ -18,7 +18,8 @@ struct fetch;
 
 /*
  * pid: whose network to be in; when it is not this process's own, the calling
- * thread enters it for good (needs CAP_SYS_ADMIN).  0 and *out, -EPERM,
+ * thread enters it for good (needs CAP_SYS_ADMIN and CAP_SYS_PTRACE).  0 and
+ * *out, -EPERM it may not be entered, -EACCES which one it is may not be seen,
  * -ENOMEM, -errno.
  */
 int fetch_open(struct fetch **out, pid_t pid);

@@ -424,6 +424,17 @@ static void describe_missing(const struct source *s, struct snapshot *out)
 			    "process tree, model, SGLang's load from shared "
 			    "memory; no engine metrics",
 			    "start SGLang with --enable-metrics");
+	else if (f->network == -EPERM)
+		source_tier(out, TIER_T0, TIER_OK,
+			    "process tree, model; no engine metrics: the "
+			    "server is in another network",
+			    "run as root: entering it needs cap_sys_admin and "
+			    "cap_sys_ptrace");
+	else if (f->network == -EACCES)
+		source_tier(out, TIER_T0, TIER_OK,
+			    "process tree, model; no engine metrics: which "
+			    "network the server is in may not be seen",
+			    "run as root, or as the server's user");
 	else if (!strcmp(engine, "sglang"))
 		source_tier(out, TIER_T0, TIER_OK,
 			    "process tree, model; no engine metrics",

@@ -97,6 +97,13 @@ static int requests_open(struct source **out, const struct target *t,
 				   : "wait until it serves");
 		return -ENOENT;
 	}
+	if (!t->netns) { /* 0 would be our own, and maybe another's port */
+		snprintf(why, why_bytes,
+			 "which network the server is in may not be seen");
+		snprintf(fix, fix_bytes,
+			 "run as root, or as the server's user");
+		return -EACCES;
+	}
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return -ENOMEM;

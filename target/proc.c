@@ -304,13 +304,37 @@ double proc_age_s(uint64_t start_ticks)
 	return age > 0 ? age : 0;
 }
 
-uint32_t proc_netns(pid_t pid)
+static bool look_at(pid_t pid, const char *name, struct stat *out)
 {
 	char path[64];
+
+	proc_path(path, sizeof(path), pid, name);
+	return !stat(path, out);
+}
+
+/* ns/net is for those who may trace it; files below net/ are for all, and each
+ * namespace has its own. */
+int proc_same_network(pid_t pid)
+{
+	static const char *const names[] = { "ns/net", "net/dev" };
+	struct stat own, theirs;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (look_at(getpid(), names[i], &own) &&
+		    look_at(pid, names[i], &theirs))
+			return own.st_ino == theirs.st_ino &&
+			       own.st_dev == theirs.st_dev;
+	return errno == ENOENT || errno == ESRCH ? -ESRCH : -EACCES;
+}
+
+uint32_t proc_netns(pid_t pid)
+{
 	struct stat st;
 
-	proc_path(path, sizeof(path), pid, "ns/net");
-	return stat(path, &st) ? 0 : (uint32_t)st.st_ino;
+	if (look_at(pid, "ns/net", &st) ||
+	    (proc_same_network(pid) == 1 && look_at(getpid(), "ns/net", &st)))
+		return (uint32_t)st.st_ino;
+	return 0;
 }
 
 /* The number of a GPU's device file, or -1. */

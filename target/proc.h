@@ -59,7 +59,10 @@ int proc_maps_find(pid_t pid, const char *needle);
 /* Seconds since the process was born, 0 when it cannot be told. */
 double proc_age_s(uint64_t start_ticks);
 
-/* Inode of the network namespace; 0 when it may not be read. */
+/* Is its network namespace this process's own?  1, 0, -EACCES that may not be
+ * seen, -ESRCH. */
+int proc_same_network(pid_t pid);
+/* Inode of the network namespace; 0 when it may not be seen. */
 uint32_t proc_netns(pid_t pid);
 
 /* What the open files of one process say about it. */
