@@ -7,7 +7,7 @@
 #ifndef MOETOP_BPF_CALL_H
 #define MOETOP_BPF_CALL_H
 
-#include "bpf/program.h"
+#include "bpf/unix.h"
 
 enum call_kind {
 	CALL_OTHER, /* bytes were moved, but not by the caller's memory */

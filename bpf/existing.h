@@ -18,10 +18,11 @@
 #define MOETOP_BPF_EXISTING_H
 
 #include "bpf/program.h"
+#ifndef SOURCE_IS_PACKETS
+#include "bpf/unix.h"
+#endif
 
 #define EARLY_HEAD_MS 50
-
-enum { GUESS_NONE, GUESS_MAYBE, GUESS_SURE };
 
 /* Ticks in a second: they began to count 300 s before 2^32. */
 static __always_inline __u32 ticks_per_second(void)
@@ -94,32 +95,59 @@ static __always_inline void oldest_seen(const struct slot *s)
 		shared.oldest_ns = start;
 }
 
-SEC("iter/task_file")
-int existing(struct bpf_iter__task_file *ctx)
+/* NULL: not followed, or seen for the first time. */
+static __always_inline struct conn *tcp_seen(struct sock *sk)
 {
-	struct file *f = ctx->file;
-	struct socket *s;
-	struct sock *sk;
 	struct conn *c;
 	int state;
 
-	if (!f)
+	if (!wanted(sk))
+		return NULL;
+	state = sk_read(sk, __sk_common.skc_state);
+	if (state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT)
+		return NULL;
+	c = conn_make(sk);
+	if (!c || !conn_claim(c, sk_read(sk, __sk_common.skc_num), state))
+		return c;
+	conn_judge(c, sk);
+	return NULL;
+}
+
+/* A listener that somebody new holds changes the sum. */
+static __always_inline void listener_seen(int holder, __u64 inode)
+{
+	shared.listeners +=
+		(inode * 2654435761u ^ (__u64)holder) * HTTP_FNV_PRIME;
+}
+
+SEC("iter/task_file")
+int existing(struct bpf_iter__task_file *ctx)
+{
+	struct task_struct *t = ctx->task;
+	struct file *f = ctx->file;
+	struct socket *s;
+	struct conn *c;
+	struct sock *sk;
+
+	if (!f || !t)
 		return 0;
 	s = bpf_sock_from_file(f);
 	if (!s)
 		return 0;
 	sk = s->sk;
-	if (!sk || !wanted(sk))
+	if (!sk)
 		return 0;
-	state = sk_read(sk, __sk_common.skc_state);
-	if (state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT)
-		return 0;
-	c = conn_make(sk);
+	if (sk_read(sk, __sk_common.skc_state) == TCP_LISTEN)
+		listener_seen(t->tgid, f->f_inode->i_ino);
+#ifndef SOURCE_IS_PACKETS
+	if (unix_is(sk))
+		c = unix_seen(sk, f->f_inode->i_ino);
+	else
+#endif
+		c = tcp_seen(sk);
 	if (!c)
 		return 0;
-	if (conn_claim(c, sk_read(sk, __sk_common.skc_num), state))
-		conn_judge(c, sk);
-	else if (shared.settle)
+	if (shared.settle)
 		conn_settle(c, bpf_ktime_get_ns());
 	conn_sweep(c, bpf_ktime_get_ns());
 	for (int i = 0; i < (int)EXCHANGE_SLOTS; i++)

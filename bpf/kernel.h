@@ -36,12 +36,17 @@ enum {
 	BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB = 5,
 	BPF_SOCK_OPS_STATE_CB = 10,
 	BPF_SOCK_OPS_STATE_CB_FLAG = 4,
+	BPF_SOCK_OPS_TCP_LISTEN_CB = 11,
 };
 
 enum {
+	AF_UNIX = 1,
 	AF_INET = 2,
 	AF_INET6 = 10,
 	IPPROTO_TCP = 6,
+	SOCK_STREAM = 1,
+	RCV_SHUTDOWN = 1,
+	SEND_SHUTDOWN = 2,
 };
 
 enum {
@@ -58,6 +63,7 @@ enum {
 	TCP_CLOSE = 7,
 	TCP_CLOSE_WAIT = 8,
 	TCP_LAST_ACK = 9,
+	TCP_LISTEN = 10,
 };
 
 #define CO_RE __attribute__((preserve_access_index))
@@ -79,10 +85,20 @@ struct sock_common {
 	} skc_net;
 } CO_RE;
 
+struct socket;
+
 struct sock {
 	struct sock_common __sk_common;
+	__u8 sk_shutdown;
+	__u16 sk_type;
 	__u16 sk_protocol;
 	int sk_err;
+	struct socket *sk_socket;
+} CO_RE;
+
+struct unix_sock {
+	void *addr; /* of the server's end: that of its listener */
+	struct sock *peer;
 } CO_RE;
 
 struct inet_connection_sock {
@@ -101,6 +117,7 @@ struct tcp_sock {
 
 struct inode {
 	__u16 i_mode;
+	unsigned long i_ino;
 } CO_RE;
 
 struct file {
@@ -118,11 +135,21 @@ struct files_struct {
 } CO_RE;
 
 struct task_struct {
+	int tgid;
 	struct files_struct *files;
 } CO_RE;
 
 struct socket {
 	struct sock *sk;
+} CO_RE;
+
+struct socket_alloc {
+	struct socket socket;
+	struct inode vfs_inode;
+} CO_RE;
+
+struct bpf_iter__bpf_map_elem {
+	void *key, *value;
 } CO_RE;
 
 struct bpf_iter__task_file {

@@ -18,6 +18,8 @@ static __always_inline int life_cycle(struct sock *sk, int before, int after)
 			conn_fresh(c);
 		return 0;
 	}
+	if (before == TCP_LISTEN || after == TCP_LISTEN)
+		exchange_add(shared.listens, 1);
 	c = conn_find(sk);
 	if (!c)
 		return 0;

@@ -5,8 +5,10 @@
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static const char request[] = "POST /v1/completions HTTP/1.1\r\n"
@@ -17,15 +19,6 @@ static const char head[] = "HTTP/1.1 200 OK\r\n"
 static char events[2][15] = { "9\r\ndata: a\n\n\r\n", "9\r\ndata: b\n\n\r\n" };
 static char last_chunk[] = "0\r\n\r\n";
 
-static struct sockaddr_in loopback_address(uint16_t port)
-{
-	return (struct sockaddr_in){
-		.sin_family = AF_INET,
-		.sin_port = htons(port),
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-	};
-}
-
 static int give_up_in_time(int fd)
 {
 	const struct timeval limit = { .tv_usec = 500000 };
@@ -35,28 +28,57 @@ static int give_up_in_time(int fd)
 		       : 0;
 }
 
-int loopback_listen(int *fd, uint16_t *port)
+static int listen_on(int *fd, const void *address, socklen_t bytes)
 {
-	struct sockaddr_in a = loopback_address(0);
-	socklen_t bytes = sizeof(a);
-	int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), err;
+	const struct sockaddr *a = address;
+	int s = socket(a->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0), err;
 
 	if (s < 0)
 		return -errno;
-	if (bind(s, (struct sockaddr *)&a, sizeof(a)) || listen(s, 4) ||
-	    getsockname(s, (struct sockaddr *)&a, &bytes)) {
+	if (bind(s, a, bytes) || listen(s, 4))
 		err = -errno;
-		close(s);
-		return err;
-	}
-	err = give_up_in_time(s); /* accept obeys it too */
+	else
+		err = give_up_in_time(s); /* accept obeys it too */
 	if (err) {
 		close(s);
 		return err;
 	}
 	*fd = s;
-	*port = ntohs(a.sin_port);
 	return 0;
+}
+
+int loopback_listen(int *fd, uint16_t *port)
+{
+	struct sockaddr_in a = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	socklen_t bytes = sizeof(a);
+	int err = listen_on(fd, &a, bytes);
+
+	if (!err && getsockname(*fd, (struct sockaddr *)&a, &bytes)) {
+		err = -errno;
+		close(*fd);
+	}
+	if (!err)
+		*port = ntohs(a.sin_port);
+	return err;
+}
+
+int loopback_listen_unix(int *fd, uint64_t *inode)
+{
+	const struct sockaddr_un a = { .sun_family = AF_UNIX };
+	/* no name: the kernel gives it one */
+	int err = listen_on(fd, &a, sizeof(a.sun_family));
+	struct stat st;
+
+	if (!err && fstat(*fd, &st)) {
+		err = -errno;
+		close(*fd);
+	}
+	if (!err)
+		*inode = st.st_ino;
+	return err;
 }
 
 static int put(int fd, const char *what, size_t bytes)
@@ -122,16 +144,19 @@ static int abandon(int *client, int server)
 	return read(server, &byte, 1) ? -EIO : 0;
 }
 
-static int loopback_connect(int listen_fd, uint16_t port, int *client,
-			    int *server)
+static int loopback_connect(int listen_fd, int *client, int *server)
 {
-	struct sockaddr_in a = loopback_address(port);
-	int c = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), s = -1, err;
+	struct sockaddr_storage a;
+	socklen_t bytes = sizeof(a);
+	int c, s = -1, err;
 
+	if (getsockname(listen_fd, (struct sockaddr *)&a, &bytes))
+		return -errno;
+	c = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (c < 0)
 		return -errno;
 	err = give_up_in_time(c);
-	if (!err && connect(c, (struct sockaddr *)&a, sizeof(a)))
+	if (!err && connect(c, (struct sockaddr *)&a, bytes))
 		err = -errno;
 	if (!err) {
 		s = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
@@ -148,9 +173,9 @@ static int loopback_connect(int listen_fd, uint16_t port, int *client,
 	return 0;
 }
 
-int loopback_ask(int listen_fd, uint16_t port, int *client, int *server)
+int loopback_ask(int listen_fd, int *client, int *server)
 {
-	int err = loopback_connect(listen_fd, port, client, server);
+	int err = loopback_connect(listen_fd, client, server);
 
 	if (err)
 		return err;
@@ -169,11 +194,11 @@ int loopback_stream(int server)
 	return err ? err : put(server, events[0], sizeof(events[0]) - 1);
 }
 
-int loopback_exchange(int listen_fd, uint16_t port)
+int loopback_exchange(int listen_fd)
 {
 	int client = -1, server = -1, err;
 
-	err = loopback_connect(listen_fd, port, &client, &server);
+	err = loopback_connect(listen_fd, &client, &server);
 	if (err)
 		return err;
 	err = ask(client, server);

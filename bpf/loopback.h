@@ -17,11 +17,14 @@
  */
 int loopback_listen(int *fd, uint16_t *port);
 
+/* The same on a UNIX stream socket, and the inode of that. */
+int loopback_listen_unix(int *fd, uint64_t *inode);
+
 /*
  * A connection on which a request was asked and read.  0 or -errno; the caller
  * closes both ends.
  */
-int loopback_ask(int listen_fd, uint16_t port, int *client, int *server);
+int loopback_ask(int listen_fd, int *client, int *server);
 
 /* Begin to answer it: the head of a stream and its first event. */
 int loopback_stream(int server);
@@ -32,6 +35,6 @@ int loopback_stream(int server);
  * client abandons.  Takes milliseconds, at most about a second.
  * 0 or -errno.
  */
-int loopback_exchange(int listen_fd, uint16_t port);
+int loopback_exchange(int listen_fd);
 
 #endif

@@ -212,20 +212,6 @@ static __always_inline struct conn *conn_new(struct sock *sk)
 			   sk_read(sk, __sk_common.skc_state));
 	return c;
 }
-
-/* A reset socket has lost its port, and may still have a request to be read. */
-static __always_inline struct conn *conn_of(struct sock *sk)
-{
-	__u16 port = sk_read(sk, __sk_common.skc_num);
-	struct conn *c;
-
-	if (port && !port_bit(shared.ports_seen, port))
-		return NULL;
-	c = conn_find(sk);
-	if (c || !wanted(sk))
-		return c;
-	return conn_new(sk); /* older than we: out of step */
-}
 #endif
 
 #endif

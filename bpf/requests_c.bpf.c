@@ -161,6 +161,8 @@ int on_socket(struct bpf_sock_ops *ops)
 	struct tcp_sock *tp;
 	struct conn *c;
 
+	if (ops->op == BPF_SOCK_OPS_TCP_LISTEN_CB)
+		exchange_add(shared.listens, 1);
 	if (!sk)
 		return 1;
 	if (ops->op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB) {

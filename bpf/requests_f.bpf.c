@@ -1,5 +1,6 @@
 /*
- * requests_f.bpf.c - source F: the ends of tcp_sendmsg and tcp_recvmsg
+ * requests_f.bpf.c - source F: the ends of tcp_sendmsg and tcp_recvmsg, and of
+ * their kin for UNIX streams
  *
  * By trampoline: x86 >= 5.15, 64-bit Arm >= 6.4.  The result is behind the
  * arguments, of which tcp_recvmsg has had 6, 5 and 4; the loader lets only the
@@ -42,4 +43,25 @@ SEC("fexit/tcp_recvmsg")
 int BPF_PROG(on_recv_4, struct sock *sk, void *m, __u64 n, int flags, int ret)
 {
 	return received(sk, ret);
+}
+
+SEC("fexit/unix_stream_sendmsg")
+int BPF_PROG(on_unix_send, struct socket *s, void *m, __u64 n, int ret)
+{
+	struct sock *sk = s->sk;
+	struct conn *c;
+
+	if (ret <= 0)
+		return unix_nothing(sk, ret);
+	c = conn_of(sk);
+	return c ? returning_sent(c, ret) : 0;
+}
+
+SEC("fexit/unix_stream_recvmsg")
+int BPF_PROG(on_unix_recv, struct socket *s, void *m, __u64 n, int flags,
+	     int ret)
+{
+	struct sock *sk = s->sk;
+
+	return ret > 0 ? received(sk, ret) : unix_nothing(sk, ret);
 }

@@ -10,8 +10,11 @@
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(on_send, struct sock *sk, int ret, int flags)
 {
-	struct conn *c = ret > 0 ? conn_of(sk) : NULL;
+	struct conn *c;
 
+	if (ret <= 0)
+		return unix_nothing(sk, ret);
+	c = conn_of(sk);
 	return c ? returning_sent(c, ret) : 0;
 }
 
@@ -21,7 +24,9 @@ int BPF_PROG(on_recv, struct sock *sk, int ret, int flags)
 	struct call call;
 	struct conn *c;
 
-	if (ret <= 0 || (flags & CALL_TAKES_NOTHING))
+	if (ret <= 0)
+		return unix_nothing(sk, ret);
+	if (flags & CALL_TAKES_NOTHING)
 		return 0;
 	c = conn_of(sk);
 	if (!c)

@@ -36,7 +36,8 @@ int on_exit(struct bpf_raw_tracepoint_args *ctx)
 	struct sock *sk;
 	struct conn *c;
 
-	if (ret <= 0 || ret > 0x7fffffff)
+	if (ret > 0x7fffffff ||
+	    (ret <= 0 && (!shared.unix_on || ret == UNIX_EAGAIN)))
 		return 0;
 	call_read(&call, (void *)ctx->args[0], CALL_FD | CALL_FLAGS);
 	if (call.kind == CALL_OTHER && !call.sends)
@@ -44,6 +45,8 @@ int on_exit(struct bpf_raw_tracepoint_args *ctx)
 	sk = descriptor_socket(call.fd);
 	if (!sk)
 		return 0;
+	if (ret <= 0)
+		return unix_nothing(sk, (int)ret);
 	c = conn_of(sk);
 	if (!c)
 		return 0;

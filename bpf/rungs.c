@@ -42,42 +42,57 @@ const struct rung rungs[RUNGS] = {
 
 /* ---- loading ------------------------------------------------------------- */
 
-/* Arguments of a function of the kernel, 0 if it is not known. */
-static unsigned arguments_of(const char *function)
-{
-	struct btf *b = btf__load_vmlinux_btf();
-	const struct btf_type *t = NULL;
-	unsigned n = 0;
-	int id;
+/* Arguments of functions of the kernel, 0 for one that it does not have. */
+struct arguments {
+	bool known;
+	unsigned tcp_recvmsg, unix_recvmsg;
+};
 
-	if (!b)
-		return 0;
-	id = btf__find_by_name_kind(b, function, BTF_KIND_FUNC);
+static unsigned arguments_of(const struct btf *b, const char *function)
+{
+	const struct btf_type *t = NULL;
+	int id = btf__find_by_name_kind(b, function, BTF_KIND_FUNC);
+
 	if (id > 0)
 		t = btf__type_by_id(b, btf__type_by_id(b, (__u32)id)->type);
-	if (t)
-		n = btf_vlen(t);
-	btf__free(b);
-	return n;
+	return t ? btf_vlen(t) : 0;
 }
 
-/* One of several variants of a program is right for this kernel. */
+static void arguments_read(struct arguments *a)
+{
+	struct btf *b = a->known ? NULL : btf__load_vmlinux_btf();
+
+	a->known = true;
+	if (!b)
+		return;
+	a->tcp_recvmsg = arguments_of(b, "tcp_recvmsg");
+	a->unix_recvmsg = arguments_of(b, "unix_stream_recvmsg");
+	btf__free(b);
+}
+
+/*
+ * One of several variants of a program is right for this kernel, and UNIX sockets
+ * may be a module that it does not know yet.
+ */
 static void choose_variant(struct bpf_object *o)
 {
+	struct arguments a = { 0 };
 	struct bpf_program *p;
-	unsigned n = 0;
 
 	bpf_object__for_each_program(p, o)
 	{
 		const char *name = bpf_program__name(p);
 
-		if (strncmp(name, "on_recv_", 8) != 0 || name[9])
+		if (!strncmp(name, "on_unix_", 8)) {
+			arguments_read(&a);
+			bpf_program__set_autoload(p, a.unix_recvmsg > 0);
+		}
+		if (strncmp(name, "on_recv_", 8) != 0 || name[9] ||
+		    name[8] < '0' || name[8] > '9')
 			continue;
-		if (name[8] < '0' || name[8] > '9')
-			continue;
-		if (!n)
-			n = arguments_of("tcp_recvmsg");
-		bpf_program__set_autoload(p, n == (unsigned)(name[8] - '0'));
+		arguments_read(&a);
+		bpf_program__set_autoload(p, a.tcp_recvmsg ==
+						     (unsigned)(name[8] - '0'));
 	}
 }
 
@@ -138,7 +153,7 @@ static int load_object(const struct rung *r, struct rung_programs *p,
 
 int rung_load(const struct rung *r, struct rung_programs *out)
 {
-	struct rung_programs p = { .walk = -1 };
+	struct rung_programs p = { .walk = -1, .gone = -1 };
 	int err = load_object(r, &p, true);
 
 	if (err)
@@ -148,6 +163,9 @@ int rung_load(const struct rung *r, struct rung_programs *out)
 	p.paths = map_of(p.object, "paths");
 	p.histograms = map_of(p.object, "histograms");
 	p.records = map_of(p.object, "records");
+	p.listeners = map_of(p.object, "unix_listeners");
+	p.names = map_of(p.object, "unix_names");
+	p.conns = map_of(p.object, "unix_conns");
 	*out = p;
 	return 0;
 }
@@ -252,6 +270,35 @@ static bool of_cgroup(const struct bpf_program *p)
 	return !strncmp(section, "cgroup", 6) || !strcmp(section, "sockops");
 }
 
+static struct bpf_link *attach_gone(struct bpf_program *program,
+				    const struct rung_programs *p)
+{
+	union bpf_iter_link_info link = { 0 };
+	LIBBPF_OPTS(bpf_iter_attach_opts, o, .link_info = &link,
+		    .link_info_len = sizeof(link));
+
+	link.map.map_fd = (__u32)p->conns;
+	return bpf_program__attach_iter(program, &o);
+}
+
+/* NULL and errno. */
+static struct bpf_link *attach(struct bpf_program *program,
+			       struct rung_programs *p, int **iterator)
+{
+	const char *name = bpf_program__name(program);
+
+	*iterator = NULL;
+	if (of_cgroup(program))
+		return attach_cgroup(program);
+	if (!strcmp(name, "unix_gone")) {
+		*iterator = &p->gone;
+		return attach_gone(program, p);
+	}
+	if (!strcmp(name, "existing"))
+		*iterator = &p->walk;
+	return bpf_program__attach(program);
+}
+
 int rung_attach(struct rung_programs *p)
 {
 	struct bpf_program *program;
@@ -259,42 +306,39 @@ int rung_attach(struct rung_programs *p)
 	bpf_object__for_each_program(program, p->object)
 	{
 		struct bpf_link *l;
-		bool walk;
+		int *iterator;
 
 		if (!bpf_program__autoload(program))
 			continue;
 		if (p->n_links == RUNG_LINKS_MAX)
 			return -E2BIG;
-		walk = !strcmp(bpf_program__name(program), "existing");
-		l = of_cgroup(program) ? attach_cgroup(program)
-				       : bpf_program__attach(program);
-		if (!l && !walk)
+		l = attach(program, p, &iterator);
+		if (!l && !iterator)
 			return -errno;
 		if (!l)
 			continue;
 		p->links[p->n_links++] = l;
-		if (walk)
-			p->walk = bpf_link__fd(l);
+		if (iterator)
+			*iterator = bpf_link__fd(l);
 	}
 	return 0;
 }
 
 void rung_detach(struct rung_programs *p)
 {
-	p->walk = -1;
+	p->walk = p->gone = -1;
 	while (p->n_links)
 		bpf_link__destroy(p->links[--p->n_links]);
 }
 
-int rung_walk(struct rung_programs *p)
+/* Let an iterator run. */
+static int iterate(int link)
 {
 	char b[64];
 	ssize_t n;
 	int fd;
 
-	if (p->walk < 0)
-		return -EOPNOTSUPP;
-	fd = bpf_iter_create(p->walk);
+	fd = bpf_iter_create(link);
 	if (fd < 0)
 		return -errno;
 	while ((n = read(fd, b, sizeof(b))) > 0 ||
@@ -303,6 +347,73 @@ int rung_walk(struct rung_programs *p)
 	n = n < 0 ? -errno : 0;
 	close(fd);
 	return (int)n;
+}
+
+/* Forget the addresses of listeners that this round has not seen. */
+static void forget_names(struct rung_programs *p)
+{
+	uint64_t stale[16], key, *after = NULL;
+	struct unix_name name;
+	unsigned n = 0;
+
+	while (n < 16 && !bpf_map_get_next_key(p->names, after, &key)) {
+		if (!bpf_map_lookup_elem(p->names, &key, &name) &&
+		    name.seen != p->shared->round)
+			stale[n++] = key;
+		after = &key;
+	}
+	while (n)
+		bpf_map_delete_elem(p->names, &stale[--n]);
+}
+
+static bool map_empty(int map)
+{
+	uint64_t key;
+
+	return bpf_map_get_next_key(map, NULL, &key) && errno == ENOENT;
+}
+
+int rung_walk(struct rung_programs *p)
+{
+	int err;
+
+	if (p->walk < 0)
+		return -EOPNOTSUPP;
+	p->shared->round++;
+	p->shared->oldest_ns = p->shared->listeners = 0;
+	err = iterate(p->walk);
+	if (err || !p->shared->unix_on)
+		return err;
+	forget_names(p);
+	err = iterate(p->gone);
+	if (map_empty(p->listeners) && map_empty(p->conns))
+		p->shared->unix_on = 0;
+	return err;
+}
+
+int rung_unix(struct rung_programs *p, const uint64_t *inodes, size_t n)
+{
+	const uint8_t value = 1;
+	uint64_t key;
+	int err = 0;
+
+	if (p->walk < 0 || p->gone < 0)
+		return -EOPNOTSUPP;
+	if (!n && !p->shared->unix_on)
+		return 0;
+	while (!bpf_map_get_next_key(p->listeners, NULL, &key))
+		bpf_map_delete_elem(p->listeners, &key);
+	for (size_t i = 0; i < n; i++)
+		if (bpf_map_update_elem(p->listeners, &inodes[i], &value, 0))
+			return -errno;
+	p->shared->unix_on = 1;
+	/* one round finds the listeners, the next one what they have accepted */
+	p->shared->settle = SETTLE_NONE;
+	p->shared->unix_since = p->shared->round + 1;
+	for (unsigned i = 0; i < 2 && !err; i++)
+		err = rung_walk(p);
+	p->shared->unix_since = UINT64_MAX;
+	return err;
 }
 
 void rung_close(struct rung_programs *p)

@@ -10,7 +10,7 @@
 #include "bpf/shared.h"
 
 #define RUNGS 5u
-#define RUNG_LINKS_MAX 8u
+#define RUNG_LINKS_MAX 16u
 
 struct bpf_object;
 struct bpf_link;
@@ -32,6 +32,9 @@ struct rung_programs {
 	struct tracker_shared *shared;  /* mapped */
 	int paths, histograms, records; /* maps */
 	int walk; /* descriptor of the iterator's link, -1 without */
+	/* UNIX sockets: maps, and the link of the iterator over connections;
+	 * -1 where the source cannot see them */
+	int listeners, names, conns, gone;
 };
 
 /*
@@ -46,6 +49,12 @@ void rung_detach(struct rung_programs *p);
 
 /* Follow these ports (host order) and no others. */
 void rung_ports(struct rung_programs *p, const uint16_t *ports, size_t n);
+
+/*
+ * Follow the UNIX stream sockets that these inodes are the listeners of, and no
+ * others; at most UNIX_LISTENERS_MAX.  0, -EOPNOTSUPP where the source cannot, or -errno.
+ */
+int rung_unix(struct rung_programs *p, const uint64_t *inodes, size_t n);
 
 /* A consistent-enough copy: each word is read once, atomically. */
 void rung_read(const struct rung_programs *p, struct request_gauges *gauges,

@@ -33,9 +33,18 @@ static bool exact(const struct rung_programs *p)
 	       !g.streaming[e];
 }
 
-int selftest_exchange(struct rung_programs *p, char *why, size_t why_bytes)
+static int exchange(struct rung_programs *p, int listener)
 {
 	const struct timespec ms = { .tv_nsec = 1000000 };
+	int err = loopback_exchange(listener);
+
+	for (int i = 0; !err && i < SETTLE_MS && !exact(p); i++)
+		nanosleep(&ms, NULL);
+	return err;
+}
+
+int selftest_exchange(struct rung_programs *p, char *why, size_t why_bytes)
+{
 	uint16_t port;
 	int fd, err;
 
@@ -43,13 +52,35 @@ int selftest_exchange(struct rung_programs *p, char *why, size_t why_bytes)
 	if (err)
 		return fail(why, why_bytes, "cannot listen on 127.0.0.1", err);
 	rung_ports(p, &port, 1);
-	err = loopback_exchange(fd, port);
-	for (int i = 0; !err && i < SETTLE_MS && !exact(p); i++)
-		nanosleep(&ms, NULL);
+	err = exchange(p, fd);
 	rung_ports(p, NULL, 0);
 	close(fd);
 	if (err)
 		return fail(why, why_bytes, "no connection to 127.0.0.1", err);
+	if (!exact(p))
+		return fail(why, why_bytes,
+			    "a known exchange was not counted exactly", 0);
+	return 0;
+}
+
+int selftest_unix(struct rung_programs *p, char *why, size_t why_bytes)
+{
+	uint64_t inode;
+	int fd, err;
+
+	err = loopback_listen_unix(&fd, &inode);
+	if (err)
+		return fail(why, why_bytes, "cannot listen on a UNIX socket",
+			    err);
+	err = rung_unix(p, &inode, 1);
+	if (!err) {
+		err = exchange(p, fd);
+		rung_unix(p, NULL, 0);
+	}
+	close(fd);
+	if (err)
+		return fail(why, why_bytes, "no connection by a UNIX socket",
+			    err);
 	if (!exact(p))
 		return fail(why, why_bytes,
 			    "a known exchange was not counted exactly", 0);
@@ -76,7 +107,7 @@ int selftest_diag(int fd, char *why, size_t why_bytes)
 	err = loopback_listen(&listener, &port);
 	if (err)
 		return fail(why, why_bytes, "cannot listen on 127.0.0.1", err);
-	err = loopback_ask(listener, port, &client, &server);
+	err = loopback_ask(listener, &client, &server);
 	close(listener);
 	if (err)
 		return fail(why, why_bytes, "no connection to 127.0.0.1", err);

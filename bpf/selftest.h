@@ -14,6 +14,9 @@
  */
 int selftest_exchange(struct rung_programs *p, char *why, size_t why_bytes);
 
+/* The same over a UNIX socket. */
+int selftest_unix(struct rung_programs *p, char *why, size_t why_bytes);
+
 /* The same for the estimate of diag.h, by its open socket: a request that waits
  * and then streams. */
 int selftest_diag(int fd, char *why, size_t why_bytes);

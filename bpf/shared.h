@@ -11,6 +11,13 @@
 #include "wire/requests.h"
 
 #define PORT_WORDS 1024 /* one bit per port */
+#define UNIX_LISTENERS_MAX 16
+
+/* The address of a listener of UNIX sockets: the rounds of the walk that found
+ * it last and first. */
+struct unix_name {
+	__u64 seen, born;
+};
 
 /* Which guesses have had their time. */
 enum settle { SETTLE_NONE, SETTLE_SURE, SETTLE_ALL };
@@ -23,8 +30,13 @@ struct tracker_shared {
 	__u32 netns_inode;
 	__u32 paths_wanted; /* report paths that no table knows */
 	__u32 settle;       /* by the walk over sockets: enum settle */
-	__u32 pad;
-	__u64 oldest_ns; /* start of the oldest request seen by the walk */
+	__u32 unix_on;      /* follow UNIX sockets, too */
+	__u64 round;        /* of the walk */
+	__u64 unix_since;   /* connections of listeners that were found in this
+			       round or later may be older than we */
+	__u64 oldest_ns;    /* start of the oldest request seen by the walk */
+	__u64 listens; /* times that a TCP socket began or ceased to listen */
+	__u64 listeners; /* sum over those that the walk saw, and who holds them */
 };
 
 #endif

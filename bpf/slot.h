@@ -30,6 +30,9 @@ enum { ENDED_COMPLETED, ENDED_BY_CLIENT, ENDED_BY_SERVER };
  */
 enum { SLOT_FREE, SLOT_WAITING, SLOT_STREAMING, SLOT_GUESSED };
 
+/* Of an adopted slot: how sure it is that it exists. */
+enum { GUESS_NONE, GUESS_MAYBE, GUESS_SURE };
+
 struct slot {
 	__u64 state;
 	__u64 start_ns; /* 0: began before the tracker saw the connection */
@@ -65,7 +68,7 @@ struct conn {
 	__u16 port;
 	__u8 adopting; /* the response is one whose request was not seen */
 	__u8 client_closed;
-	__u8 guess; /* how sure, where the adopted slot is a guess */
+	__u8 guess; /* GUESS_* */
 	__u8 responding;
 	struct answer answer;
 	struct slot slots[EXCHANGE_SLOTS];

@@ -1,13 +1,11 @@
 #include "bpf/tracker.h"
 
 #include <errno.h>
-#include <linux/capability.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -17,6 +15,7 @@
 #include "bpf/endpoints.h"
 #include "bpf/loopback.h"
 #include "bpf/path.h"
+#include "bpf/refusal.h"
 #include "bpf/rungs.h"
 #include "bpf/selftest.h"
 #include "wire/clock.h"
@@ -34,15 +33,17 @@ struct tracker {
 	struct ring_buffer *ring;
 	struct request_histogram *per_cpu; /* one for each possible CPU */
 	int cpus;
-	uint32_t paths;   /* hashes in the program's table */
-	uint64_t walk_ns; /* when the sockets are looked at next */
-	uint64_t oldest_ns;
-	int walked;         /* 0, or why not */
-	uint64_t expire_ns; /* when no guess is left */
+	uint32_t paths;                /* hashes in the program's table */
+	uint64_t walk_ns;              /* when the sockets are looked at next */
+	uint64_t oldest_ns, listeners; /* as of the last look */
+	int walked;                    /* 0, or why not */
+	uint64_t settle_ns, expire_ns; /* when guesses have had their time */
 	char refused[TRACKER_REFUSED_BYTES];
 	size_t refused_why; /* where the last reason begins */
 	uint16_t ports[TRACKER_PORTS_MAX];
 	size_t n_ports;
+	bool unix_followed;
+	char unix_refused[160];
 	int diag; /* -1 without */
 	uint64_t diag_ns;
 	struct diag_counts counts;
@@ -128,11 +129,12 @@ static void walk(struct tracker *t)
 
 	if (now_ns < t->walk_ns)
 		return;
-	t->bpf.shared->settle =
-		now_ns < t->expire_ns ? SETTLE_SURE : SETTLE_ALL;
-	t->bpf.shared->oldest_ns = 0;
+	t->bpf.shared->settle = now_ns < t->settle_ns   ? SETTLE_NONE
+				: now_ns < t->expire_ns ? SETTLE_SURE
+							: SETTLE_ALL;
 	t->walked = rung_walk(&t->bpf);
 	t->oldest_ns = t->bpf.shared->oldest_ns;
+	t->listeners = t->bpf.shared->listeners;
 	took_ns = clock_now_ns() - now_ns;
 	t->walk_ns = now_ns + SWEEP_NS + SWEEP_SHARE * took_ns;
 }
@@ -155,9 +157,21 @@ int tracker_drain(struct tracker *t,
 
 /* ---- settings ------------------------------------------------------------ */
 
+/* At what is new: what was guessed there has its time from now on. */
+static void looked(struct tracker *t, int result)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	t->walked = result;
+	t->listeners = t->bpf.shared->listeners;
+	t->walk_ns = now_ns + SWEEP_NS;
+	t->settle_ns = now_ns + SETTLE_NS;
+	t->expire_ns = now_ns + EXPIRE_NS;
+}
+
 int tracker_set_ports(struct tracker *t, const uint16_t *ports, size_t n)
 {
-	if (!n || n > TRACKER_PORTS_MAX)
+	if ((!n && !t->unix_followed) || n > TRACKER_PORTS_MAX)
 		return -EINVAL;
 	for (size_t i = 0; i < n; i++)
 		if (!ports[i])
@@ -169,10 +183,28 @@ int tracker_set_ports(struct tracker *t, const uint16_t *ports, size_t n)
 	rung_ports(&t->bpf, ports, n);
 	t->bpf.shared->settle = SETTLE_NONE;
 	/* without it, they are known by their next bytes */
-	t->walked = rung_walk(&t->bpf);
-	t->walk_ns = clock_now_ns() + SETTLE_NS;
-	t->expire_ns = clock_now_ns() + EXPIRE_NS;
+	looked(t, rung_walk(&t->bpf));
 	return 0;
+}
+
+int tracker_set_unix(struct tracker *t, const uint64_t *inodes, size_t n)
+{
+	if (n > TRACKER_UNIX_MAX)
+		return -EINVAL;
+	if (!t->unix_followed)
+		return -EOPNOTSUPP;
+	looked(t, rung_unix(&t->bpf, inodes, n));
+	return t->walked;
+}
+
+const char *tracker_unix_refused(const struct tracker *t)
+{
+	return t->unix_refused;
+}
+
+uint64_t tracker_listeners(const struct tracker *t)
+{
+	return t->rung ? 1 + t->bpf.shared->listens + t->listeners : 0;
 }
 
 static int own_netns(uint32_t *inode)
@@ -309,65 +341,21 @@ static int counters_clear(struct tracker *t)
  * On a machine with more to do than it can, a packet may be later than the test
  * waits: one failure proves nothing.
  */
-static int selftest(struct tracker *t, char *why, size_t why_bytes)
+static int selftest(struct tracker *t,
+		    int (*exchange)(struct rung_programs *p, char *why,
+				    size_t why_bytes),
+		    char *why, size_t why_bytes)
 {
 	int err = -EPROTO, uncleared = 0;
 
 	for (int i = 0; err && !uncleared && i < SELFTEST_TRIES; i++) {
-		err = selftest_exchange(&t->bpf, why, why_bytes);
+		err = exchange(&t->bpf, why, why_bytes);
 		uncleared = counters_clear(t);
 	}
 	if (uncleared)
 		snprintf(why, why_bytes, "cannot clear the histograms: %s",
 			 strerror(-uncleared));
 	return uncleared ? uncleared : err;
-}
-
-static bool capable(uint64_t all)
-{
-	struct __user_cap_header_struct head = {
-		.version = _LINUX_CAPABILITY_VERSION_3
-	};
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
-	uint64_t has;
-
-	if (syscall(SYS_capget, &head, data))
-		return false;
-	has = (uint64_t)data[1].effective << 32 | data[0].effective;
-	return (has & all) == all;
-}
-
-/* CAP_SYS_ADMIN holds the other two. */
-static bool privileged(void)
-{
-	return capable(1ull << CAP_BPF | 1ull << CAP_PERFMON) ||
-	       capable(1ull << CAP_SYS_ADMIN);
-}
-
-/* What a refusal of the programs means, for the caller and for the user. */
-static int load_error(const struct rung *r, int err, char *why,
-		      size_t why_bytes)
-{
-	if (err == -ENOMEM) {
-		snprintf(why, why_bytes, "no memory for the BPF programs");
-		return err;
-	}
-	if (!privileged()) {
-		snprintf(why, why_bytes, "no CAP_BPF and CAP_PERFMON");
-		return -EPERM;
-	}
-	if (err == -EPERM && *r->letter == 'C' &&
-	    !capable(1ull << CAP_NET_ADMIN)) {
-		snprintf(why, why_bytes, "no CAP_NET_ADMIN");
-		return -EPERM;
-	}
-	if (err == -EPERM || err == -EACCES) {
-		snprintf(why, why_bytes, "this kernel refuses its programs: %s",
-			 strerror(-err));
-		return -EACCES;
-	}
-	snprintf(why, why_bytes, "needs %s: %s", r->needs, strerror(-err));
-	return -EOPNOTSUPP;
 }
 
 static int prepare(struct tracker *t)
@@ -384,6 +372,24 @@ static int prepare(struct tracker *t)
 	return paths_init(t);
 }
 
+/* UNIX sockets, too; without them the ports are better than nothing. */
+static int start_unix(struct tracker *t, const struct tracker_config *config,
+		      char *why, size_t why_bytes)
+{
+	int err;
+
+	if (*t->rung->letter == 'C') {
+		snprintf(why, why_bytes, "a UNIX socket sends no packets");
+		err = -EOPNOTSUPP;
+	} else {
+		err = selftest(t, selftest_unix, why, why_bytes);
+	}
+	t->unix_followed = !err;
+	snprintf(t->unix_refused, sizeof(t->unix_refused), "%s",
+		 err ? why : "");
+	return config->n_ports ? 0 : err;
+}
+
 static int start(struct tracker *t, const struct tracker_config *config,
 		 char *why, size_t why_bytes)
 {
@@ -397,11 +403,16 @@ static int start(struct tracker *t, const struct tracker_config *config,
 		return err;
 	}
 	t->bpf.shared->netns_inode = own;
-	err = selftest(t, why, why_bytes);
+	err = selftest(t, selftest_exchange, why, why_bytes);
+	if (!err && config->n_unix)
+		err = start_unix(t, config, why, why_bytes);
 	if (err)
 		return err;
 	t->bpf.shared->netns_inode = config->netns ? config->netns : own;
-	return tracker_set_ports(t, config->ports, config->n_ports);
+	err = tracker_set_ports(t, config->ports, config->n_ports);
+	if (!err && t->unix_followed)
+		err = tracker_set_unix(t, config->unix_inodes, config->n_unix);
+	return err;
 }
 
 static int try_rung(struct tracker *t, const struct rung *r,
@@ -415,7 +426,7 @@ static int try_rung(struct tracker *t, const struct rung *r,
 		err = rung_attach(&t->bpf);
 	t->rung = r;
 	if (err)
-		err = load_error(r, err, why, why_bytes);
+		err = refusal_of_load(r, err, why, why_bytes);
 	else
 		err = start(t, config, why, why_bytes);
 	if (!err)
@@ -433,6 +444,12 @@ static int try_diag(struct tracker *t, const struct tracker_config *config,
 	uint32_t own = 0;
 	int err = own_netns(&own);
 
+	snprintf(t->unix_refused, sizeof(t->unix_refused), "%s",
+		 config->n_unix ? "UNIX sockets keep no times" : "");
+	if (!config->n_ports) {
+		snprintf(why, why_bytes, "%s", t->unix_refused);
+		return -EOPNOTSUPP;
+	}
 	if (!err && config->netns && config->netns != own) {
 		snprintf(why, why_bytes, "another network namespace");
 		return -EOPNOTSUPP;
@@ -508,9 +525,13 @@ int tracker_open(struct tracker **out, const struct tracker_config *config,
 	struct tracker *t;
 	int err;
 
-	if (!config->n_ports || config->n_ports > TRACKER_PORTS_MAX) {
-		snprintf(why, why_bytes, "%zu ports, not 1 to %u",
-			 config->n_ports, TRACKER_PORTS_MAX);
+	if (!(config->n_ports + config->n_unix) ||
+	    config->n_ports > TRACKER_PORTS_MAX ||
+	    config->n_unix > TRACKER_UNIX_MAX) {
+		snprintf(why, why_bytes,
+			 "%zu ports and %zu UNIX sockets, not 1 to %u or %u",
+			 config->n_ports, config->n_unix, TRACKER_PORTS_MAX,
+			 TRACKER_UNIX_MAX);
 		return -EINVAL;
 	}
 	t = calloc(1, sizeof(*t));

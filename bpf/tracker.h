@@ -14,7 +14,9 @@
  *	S	raw tracepoint sys_exit
  *	diag	no BPF and no privilege: socket times, an estimate (bpf/diag.h)
  *
- * Not followed: UNIX sockets, MPTCP (but by K), HTTP/2, and TLS, of which the
+ * UNIX stream sockets are followed by K, F, P and S (bpf/unix.h).
+ *
+ * Not followed: MPTCP (but by K), HTTP/2, and TLS, of which the
  * kernel sees ciphertext; each connection with one of the latter two counts as
  * desyncs.  Bytes that go by io_uring or sendfile are fine inside a body of
  * known length.
@@ -31,14 +33,18 @@
 #include "wire/requests.h"
 
 #define TRACKER_PORTS_MAX 64u
+#define TRACKER_UNIX_MAX 16u
 
 struct tracker;
 
 struct tracker_config {
 	const uint16_t *ports; /* host order; borrowed for the call */
-	size_t n_ports;        /* 1 .. TRACKER_PORTS_MAX */
-	uint32_t netns;        /* inode of /proc/PID/ns/net; 0: own */
-	const char *rung;      /* only this one, e.g. "K"; NULL: the best */
+	size_t n_ports;        /* 0 .. TRACKER_PORTS_MAX */
+	/* inodes of UNIX sockets that listen; one port or one of these at least */
+	const uint64_t *unix_inodes;
+	size_t n_unix;    /* 0 .. TRACKER_UNIX_MAX */
+	uint32_t netns;   /* inode of /proc/PID/ns/net; 0: own */
+	const char *rung; /* only this one, e.g. "K"; NULL: the best */
 };
 
 #define TRACKER_REFUSED_BYTES 1024u
@@ -60,6 +66,24 @@ int tracker_open(struct tracker **out, const struct tracker_config *config,
 
 /* Replace the ports (a server opened or closed one).  0 or -errno. */
 int tracker_set_ports(struct tracker *t, const uint16_t *ports, size_t n);
+
+/*
+ * Replace the UNIX sockets that listen.  Not without one at open: the source has
+ * to be tested for them.  0 or -errno.
+ */
+int tracker_set_unix(struct tracker *t, const uint64_t *inodes, size_t n);
+
+/* Why connections by UNIX sockets are not followed; "" if they are, or none was
+ * asked for. */
+const char *tracker_unix_refused(const struct tracker *t);
+
+/*
+ * Another number when something of the machine has begun or ceased to listen, or
+ * somebody new holds what listens: ports at once, UNIX sockets and descriptors
+ * that were passed on with the next look at the open sockets.  0 when that is
+ * not known.
+ */
+uint64_t tracker_listeners(const struct tracker *t);
 
 /* The data source in use, e.g. "K tp_btf sock_*_length"; static string. */
 const char *tracker_rung(const struct tracker *t);
@@ -110,7 +134,7 @@ int tracker_histogram(struct tracker *t, enum tracker_histogram which,
  * Drain request records; calls fn, if not NULL, for each.  Returns the number or -errno.
  * Records whose path no table knew are classified here, and from then on in
  * the kernel.  To be called at least once a second: it also looks at the open
- * sockets where that is due, from 5 s after new ports on.
+ * sockets where that is due.
  */
 int tracker_drain(struct tracker *t,
 		  void (*fn)(const struct request_record *r, void *arg),

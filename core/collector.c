@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define LOOK_EVERY_NS (1 * NS_PER_S)
+#define NEWS_EVERY_NS (NS_PER_S / 2)
 #define PAUSE_MIN_NS (1 * NS_PER_S)
 #define PAUSE_MAX_NS (32 * NS_PER_S)
 
@@ -33,6 +34,7 @@ struct collector {
 	struct slot slots[COLLECTOR_SOURCES_MAX];
 	struct model *model;
 	uint64_t start_ns, looked_ns, sampled_ns;
+	uint64_t listeners; /* of the context, at the last look */
 	bool gone;
 	char host[48];
 	struct identity identity;
@@ -151,11 +153,23 @@ static void poll_slot(struct slot *s, uint64_t now_ns)
 		break_slot(s, now_ns, err);
 }
 
+/* Some process may listen on something new: on a busy machine any other's. */
+static bool look_is_due(struct collector *c, uint64_t now_ns)
+{
+	bool news = c->context->listeners != c->listeners;
+
+	if (now_ns < c->looked_ns + (news ? NEWS_EVERY_NS : LOOK_EVERY_NS))
+		return false;
+	c->listeners = c->context->listeners;
+	c->target->look_at_sockets |= news;
+	return true;
+}
+
 int collector_tick(struct collector *c, uint64_t now_ns)
 {
 	if (c->gone)
 		return 0;
-	if (now_ns >= c->looked_ns + LOOK_EVERY_NS) {
+	if (look_is_due(c, now_ns)) {
 		c->looked_ns = now_ns;
 		if (target_refresh(c->target) == -ESRCH)
 			return 0;

@@ -45,6 +45,8 @@ struct source_context {
 	/* processes of the server that NVML sees on a GPU; 0: it sees none */
 	unsigned n_gpu_pids;
 	pid_t gpu_pids[TARGET_RANKS_MAX];
+	/* another one when something has begun or ceased to listen; 0 unknown */
+	uint64_t listeners;
 	uint32_t window_wish; /* grows when somebody wants a kernel window */
 	struct engine_claims claims; /* what the engine says of itself */
 	char model[256]; /* path or name that it gives; "" not yet */

@@ -23,7 +23,8 @@ struct source {
 	const struct target *target;
 	struct source_context *context;
 	uint16_t ports[TARGET_PORTS_MAX];
-	unsigned n_ports;
+	unsigned n_ports, n_unix;
+	uint64_t unix_inodes[TARGET_UNIX_MAX];
 	uint32_t netns;
 	struct request_gauges gauges;
 	struct request_counters counters, sampled; /* now; last sample */
@@ -37,10 +38,27 @@ struct source {
 
 #define QUEUES_PERIOD_NS 1000000000ull
 
+static unsigned unix_inodes(const struct target *t,
+			    uint64_t out[TARGET_UNIX_MAX])
+{
+	for (unsigned i = 0; i < t->n_unix; i++)
+		out[i] = t->unix_sockets[i].inode;
+	return t->n_unix;
+}
+
 static void remember_ports(struct source *s)
 {
 	s->n_ports = s->target->n_ports;
 	memcpy(s->ports, s->target->ports, sizeof(s->ports));
+	s->n_unix = unix_inodes(s->target, s->unix_inodes);
+}
+
+static bool unix_changed(const struct source *s)
+{
+	uint64_t now[TARGET_UNIX_MAX];
+
+	return unix_inodes(s->target, now) != s->n_unix ||
+	       memcmp(now, s->unix_inodes, s->n_unix * sizeof(now[0])) != 0;
 }
 
 static bool ports_changed(const struct source *s)
@@ -83,14 +101,17 @@ static int requests_open(struct source **out, const struct target *t,
 			 struct source_context *x, char *why, size_t why_bytes,
 			 char *fix, size_t fix_bytes)
 {
+	uint64_t inodes[TARGET_UNIX_MAX];
 	const struct tracker_config config = { .ports = t->ports,
 					       .n_ports = t->n_ports,
+					       .unix_inodes = inodes,
+					       .n_unix = unix_inodes(t, inodes),
 					       .netns = t->netns,
 					       .rung = wanted_rung() };
 	struct source *s;
 	int err;
 
-	if (!t->n_ports) {
+	if (!t->n_ports && !t->n_unix) {
 		snprintf(why, why_bytes, "the server listens on no port");
 		snprintf(fix, fix_bytes, "%s",
 			 t->denied ? "its sockets are hidden: run as root"
@@ -131,6 +152,28 @@ static int requests_fd(struct source *s)
 	return -1;
 }
 
+/*
+ * A server that listens on nothing for a moment still has its connections.  One
+ * that had no UNIX socket is begun with again: the source was not tested for it.
+ */
+static int follow_target(struct source *s)
+{
+	const struct target *t = s->target;
+	bool unix_refused = *tracker_unix_refused(s->tracker);
+	int err = 0;
+
+	if (t->n_unix && !s->n_unix && !unix_refused)
+		return -ESTALE;
+	if (t->n_ports && ports_changed(s))
+		err = tracker_set_ports(s->tracker, t->ports, t->n_ports);
+	if (!err && t->n_unix && !unix_refused && unix_changed(s))
+		err = tracker_set_unix(s->tracker, s->unix_inodes,
+				       unix_inodes(t, s->unix_inodes));
+	if (!err && (t->n_ports || t->n_unix))
+		remember_ports(s);
+	return err;
+}
+
 static int requests_poll(struct source *s, uint64_t now_ns)
 {
 	/* the records make room; what they tell is in the histograms, too */
@@ -141,13 +184,10 @@ static int requests_poll(struct source *s, uint64_t now_ns)
 		return n;
 	if (s->netns != s->target->netns)
 		return -ESTALE;
-	if (s->target->n_ports && ports_changed(s)) {
-		err = tracker_set_ports(s->tracker, s->target->ports,
-					s->target->n_ports);
-		if (err)
-			return err;
-		remember_ports(s);
-	}
+	err = follow_target(s);
+	if (err)
+		return err;
+	s->context->listeners = tracker_listeners(s->tracker);
 	tracker_read(s->tracker, &s->gauges, &s->counters);
 	s->now_ns = now_ns;
 	s->context->decoding =
@@ -234,6 +274,7 @@ static void describe_tier(struct source *s, struct snapshot *out)
 	const char *refused = tracker_refused(s->tracker);
 	const char *rung = tracker_rung(s->tracker);
 	bool estimates = tracker_estimates(s->tracker);
+	const char *no_unix = tracker_unix_refused(s->tracker);
 	char what[sizeof(out->health.tiers[0].what)], queues[64] = "";
 
 	if (s->have_queues && (s->unread_bytes || s->backlog))
@@ -241,10 +282,11 @@ static void describe_tier(struct source *s, struct snapshot *out)
 			 "; unread %llu bytes, not accepted %llu",
 			 (unsigned long long)s->unread_bytes,
 			 (unsigned long long)s->backlog);
-	snprintf(what, sizeof(what), "%s by %s%s%s%s%s",
+	snprintf(what, sizeof(what), "%s by %s%s%s%s%s%s%s",
 		 estimates ? "requests are estimated"
 			   : "requests in flight, from the kernel",
-		 rung, queues, *refused ? " (" : "", refused,
+		 rung, *no_unix ? ", but none by its UNIX socket: " : "",
+		 no_unix, queues, *refused ? " (" : "", refused,
 		 *refused ? ")" : "");
 	source_tier(out, TIER_T1, estimates ? TIER_MISSING : TIER_OK, what,
 		    estimates
@@ -312,6 +354,7 @@ static void requests_close(struct source *s)
 	if (!s)
 		return;
 	s->context->decoding = 0;
+	s->context->listeners = 0;
 	tracker_close(s->tracker);
 	free(s);
 }

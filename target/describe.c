@@ -142,6 +142,16 @@ static void choose_port(const struct sockets *s, struct description *d)
 		d->port = (uint16_t)c->port;
 }
 
+static void find_unix(const struct sockets *s, struct description *d)
+{
+	const char *option = d->cmdline.uds;
+
+	if (!*option && (d->port_seen || d->group == GROUP_SERVER))
+		return;
+	for (unsigned i = 0; i < s->n_unix; i++)
+		d->unix_seen |= unix_listener_serves(&s->unix_list[i], option);
+}
+
 /* ---- notes -------------------------------------------------------------- */
 
 __attribute__((format(printf, 2, 3))) static void say(struct description *d,
@@ -160,6 +170,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct description *d,
 static void note(struct description *d, const struct sockets *s)
 {
 	const struct cmdline *c = &d->cmdline;
+	bool listens = d->port_seen || d->unix_seen;
 
 	if (d->group == GROUP_LEFT_OVER && !d->left_over)
 		say(d, "its launcher is gone, and with it its options");
@@ -178,13 +189,13 @@ static void note(struct description *d, const struct sockets *s)
 		    c->nodes);
 	if (c->role == CMDLINE_WORKERS)
 		say(d, "--headless: HTTP is on another node");
-	if (c->uds[0])
-		say(d, "listens on %.50s: requests are not counted", c->uds);
+	if (c->uds[0] && !listens)
+		say(d, "nothing listens on %.50s", c->uds);
 	if (c->tls)
 		say(d, "TLS: requests are not counted");
-	if (!d->port_seen && d->group == GROUP_EMBEDDED)
+	if (!listens && d->group == GROUP_EMBEDDED)
 		say(d, "no HTTP server: requests are not counted");
-	if (!d->port_seen && d->ranks && !c->simulated)
+	if (!listens && d->ranks && !c->simulated)
 		say(d, "does not listen: it is starting, or its HTTP server is "
 		       "gone");
 	if (!d->ranks && !d->gpus && !c->simulated && d->group == GROUP_SERVER)
@@ -261,8 +272,9 @@ void describe(const struct processes *p, int root, const pid_t *pids,
 	for (unsigned i = 0; i < n; i++)
 		d.gpus |= fds[i].gpus;
 	choose_port(s, &d);
+	find_unix(s, &d);
 	d.left_over = d.group == GROUP_LEFT_OVER &&
-		      !(d.port_seen && d.fronts && d.ranks);
+		      !((d.port_seen || d.unix_seen) && d.fronts && d.ranks);
 	note(&d, s);
 	if (have_files)
 		server_files_close(&files);

@@ -27,6 +27,7 @@ struct description {
 	uint64_t gpus;   /* numbers of open GPUs below 64, as bits */
 	uint16_t port;   /* HTTP; 0 none or not known */
 	bool port_seen;  /* it listens there */
+	bool unix_seen;  /* it listens on a UNIX socket for HTTP */
 };
 
 /* With the dear part, its release. */

@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #define STATE_LISTEN 0x0au
+#define ACCEPTS 0x10000u /* flag of a UNIX socket */
 #define NAMESPACES_KEPT 16u
 
 /* The listening sockets of one network namespace, by inode. */
@@ -14,6 +16,8 @@ struct namespace
 	uint32_t netns;
 	unsigned n;
 	struct listener list[LISTENERS_MAX];
+	unsigned n_unix;
+	struct unix_listener unix_list[LISTENERS_MAX];
 };
 
 /* The latest ones, over and over. */
@@ -45,6 +49,45 @@ int listener_parse(const char *line, struct listener *out)
 	return 1;
 }
 
+int unix_listener_parse(const char *line, struct unix_listener *out)
+{
+	unsigned flags, type;
+	unsigned long long inode;
+	int path = 0;
+
+	if (sscanf(line, " %*[0-9A-Fa-fx]: %*x %*x %x %x %*x %llu%n", &flags,
+		   &type, &inode, &path) != 3)
+		return -EINVAL;
+	if (!(flags & ACCEPTS) || type != SOCK_STREAM)
+		return 0;
+	while (line[path] == ' ')
+		path++;
+	out->inode = inode;
+	snprintf(out->path, sizeof(out->path), "%.*s",
+		 (int)strcspn(line + path, "\n"), line + path);
+	return 1;
+}
+
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+bool unix_listener_serves(const struct unix_listener *l, const char *option)
+{
+	const char *name = last_part(l->path);
+	unsigned dashes = 0;
+
+	if (*option)
+		return !strcmp(name, last_part(option));
+	for (const char *c = name; *c; c++)
+		dashes += *c == '-';
+	return !strstr(l->path, "/pymp-") && !strstr(l->path, "/ray/") &&
+	       !(strlen(name) == 36 && dashes == 4);
+}
+
 static void namespace_add(struct namespace *ns, pid_t pid, const char *file)
 {
 	char path[64], line[512];
@@ -67,6 +110,21 @@ static void namespace_add(struct namespace *ns, pid_t pid, const char *file)
 	fclose(f);
 }
 
+static void namespace_add_unix(struct namespace *ns, pid_t pid)
+{
+	char path[64], line[512];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/net/unix", (int)pid);
+	f = fopen(path, "re");
+	if (!f)
+		return;
+	while (ns->n_unix < LISTENERS_MAX && fgets(line, sizeof(line), f))
+		if (unix_listener_parse(line, &ns->unix_list[ns->n_unix]) == 1)
+			ns->n_unix++;
+	fclose(f);
+}
+
 static int listener_order(const void *a, const void *b)
 {
 	const struct listener *x = a, *y = b;
@@ -74,13 +132,23 @@ static int listener_order(const void *a, const void *b)
 	return (x->inode > y->inode) - (x->inode < y->inode);
 }
 
+static int unix_listener_order(const void *a, const void *b)
+{
+	const struct unix_listener *x = a, *y = b;
+
+	return (x->inode > y->inode) - (x->inode < y->inode);
+}
+
 static void namespace_read(struct namespace *ns, pid_t pid, uint32_t netns)
 {
 	ns->netns = netns;
-	ns->n = 0;
+	ns->n = ns->n_unix = 0;
 	namespace_add(ns, pid, "tcp");
 	namespace_add(ns, pid, "tcp6");
+	namespace_add_unix(ns, pid);
 	qsort(ns->list, ns->n, sizeof(ns->list[0]), listener_order);
+	qsort(ns->unix_list, ns->n_unix, sizeof(ns->unix_list[0]),
+	      unix_listener_order);
 }
 
 static void sockets_add(struct sockets *s, uint16_t port, pid_t pid)
@@ -101,15 +169,51 @@ static void sockets_add(struct sockets *s, uint16_t port, pid_t pid)
 	s->n++;
 }
 
+static void sockets_add_unix(struct sockets *s, const struct unix_listener *l)
+{
+	unsigned i = 0;
+
+	while (i < s->n_unix && s->unix_list[i].inode < l->inode)
+		i++;
+	if (i < s->n_unix && s->unix_list[i].inode == l->inode)
+		return;
+	if (s->n_unix == SOCKETS_MAX) {
+		s->more++;
+		return;
+	}
+	memmove(&s->unix_list[i + 1], &s->unix_list[i],
+		(s->n_unix - i) * sizeof(s->unix_list[0]));
+	s->unix_list[i] = *l;
+	s->n_unix++;
+}
+
 static void on_socket(void *cls, uint64_t inode)
 {
 	struct finder *f = cls;
-	struct listener key = { .inode = inode };
-	const struct listener *l;
+	const struct namespace *ns = f->ns;
+	const struct listener key = { .inode = inode }, *l;
+	const struct unix_listener unix_key = { .inode = inode }, *u;
 
-	l = bsearch(&key, f->ns->list, f->ns->n, sizeof(key), listener_order);
-	if (l)
+	l = bsearch(&key, ns->list, ns->n, sizeof(key), listener_order);
+	if (l) {
 		sockets_add(f->out, l->port, f->pid);
+		return;
+	}
+	u = bsearch(&unix_key, ns->unix_list, ns->n_unix, sizeof(unix_key),
+		    unix_listener_order);
+	if (u)
+		sockets_add_unix(f->out, u);
+}
+
+uint64_t sockets_sum(const struct sockets *s)
+{
+	uint64_t sum = 14695981039346656037u;
+
+	for (unsigned i = 0; i < s->n; i++)
+		sum = (sum ^ s->list[i].port) * 1099511628211u;
+	for (unsigned i = 0; i < s->n_unix; i++)
+		sum = (sum ^ s->unix_list[i].inode) * 1099511628211u;
+	return sum;
 }
 
 struct namespaces *namespaces_new(void)

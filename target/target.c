@@ -130,6 +130,21 @@ static void choose_ports(struct target *t, const struct description *d,
 	t->netns = proc_netns(owner);
 }
 
+/* Only where no port can be the server's. */
+static void choose_unix(struct target *t, const struct description *d,
+			const struct sockets *s)
+{
+	const char *want = d->cmdline.uds;
+
+	memset(t->unix_sockets, 0, sizeof(t->unix_sockets));
+	t->n_unix = 0;
+	if (!*want && (t->n_ports || d->group == GROUP_SERVER))
+		return;
+	for (unsigned i = 0; i < s->n_unix && t->n_unix < TARGET_UNIX_MAX; i++)
+		if (unix_listener_serves(&s->unix_list[i], want))
+			t->unix_sockets[t->n_unix++] = s->unix_list[i];
+}
+
 /* ---- ranks -------------------------------------------------------------- */
 
 /* A process takes seconds from its birth to its first call of CUDA; later it
@@ -201,6 +216,8 @@ static int look_dear(struct target *t, bool find_model)
 			 several, (int)t->pid, (int)p.all[root].pid);
 	t->denied = s.denied;
 	choose_ports(t, &d, &s);
+	choose_unix(t, &d, &s);
+	t->sockets_sum = sockets_sum(&s);
 	ranks_find(t, fds);
 	processes_free(&p);
 	return 0;
@@ -209,13 +226,15 @@ static int look_dear(struct target *t, bool find_model)
 static bool same(const struct target *a, const struct target *b)
 {
 	return a->n_pids == b->n_pids && a->n_ports == b->n_ports &&
-	       a->n_ranks == b->n_ranks && a->netns == b->netns &&
-	       a->ports_guessed == b->ports_guessed &&
+	       a->n_unix == b->n_unix && a->n_ranks == b->n_ranks &&
+	       a->netns == b->netns && a->ports_guessed == b->ports_guessed &&
 	       a->have_arch == b->have_arch && a->denied == b->denied &&
 	       a->tp == b->tp && a->ep == b->ep && a->dp == b->dp &&
 	       a->left_over == b->left_over &&
 	       !memcmp(a->pids, b->pids, sizeof(a->pids)) &&
 	       !memcmp(a->ports, b->ports, sizeof(a->ports)) &&
+	       !memcmp(a->unix_sockets, b->unix_sockets,
+		       sizeof(a->unix_sockets)) &&
 	       !memcmp(a->ranks, b->ranks, sizeof(a->ranks)) &&
 	       !strcmp(a->engine, b->engine) && !strcmp(a->model, b->model) &&
 	       !strcmp(a->engine_version, b->engine_version) &&
@@ -292,16 +311,32 @@ int target_learn(struct target *t, const char *model, const char *page)
 	return 1;
 }
 
+static bool serves(const struct target *t)
+{
+	return (t->n_ports && !t->ports_guessed) || t->n_unix;
+}
+
+/* Do its processes listen on something else now? */
+static bool sockets_changed(const struct target *t)
+{
+	struct sockets s;
+
+	if (!t->look_at_sockets && serves(t) && t->looks % DEAR_LOOK_EVERY)
+		return false;
+	return !sockets_read(t->pids, t->n_pids, &s, NULL) &&
+	       sockets_sum(&s) != t->sockets_sum;
+}
+
 /* Time for a look at everything?  `grown`: processes have come or gone. */
 static bool look_is_due(const struct target *t, bool grown)
 {
 	unsigned every = SETTLED_LOOK_EVERY;
 
-	if (t->ports_guessed || (!t->n_ports && !t->engine[0]))
+	if (!serves(t) && (t->ports_guessed || !t->engine[0]))
 		every = START_LOOK_EVERY;
-	else if (!t->n_ports || !t->n_ranks)
+	else if (!serves(t) || !t->n_ranks)
 		every = DEAR_LOOK_EVERY;
-	return grown || t->looks % every == 0;
+	return grown || t->looks % every == 0 || sockets_changed(t);
 }
 
 int target_refresh(struct target *t)
@@ -325,6 +360,7 @@ int target_refresh(struct target *t)
 			err = look_dear(next, find_model);
 		else
 			refresh_ranks(next);
+		next->look_at_sockets = false;
 	}
 	if (!err) {
 		err = !same(t, next);

@@ -15,9 +15,11 @@
 
 #include "model/arch.h"
 #include "target/launch.h"
+#include "target/sockets.h"
 
 #define TARGET_PIDS_MAX 256u
 #define TARGET_PORTS_MAX 16u
+#define TARGET_UNIX_MAX 4u
 #define TARGET_RANKS_MAX 16u
 #define TARGET_EDGES_MAX 32u
 
@@ -42,9 +44,13 @@ struct target {
 	unsigned n_ports;
 	uint16_t ports[TARGET_PORTS_MAX]; /* listening HTTP ports */
 	bool ports_guessed; /* from the command line: not (yet) seen to listen */
-	uint32_t netns;     /* inode of the HTTP process's net namespace */
-	bool left_over;     /* workers whose server is gone */
-	unsigned several;   /* servers below pid, of which this is the first;
+	unsigned n_unix;    /* UNIX sockets that listen for HTTP */
+	struct unix_listener unix_sockets[TARGET_UNIX_MAX];
+	uint64_t sockets_sum; /* of all that its processes listen on */
+	bool look_at_sockets; /* the next refresh shall look what that is now */
+	uint32_t netns;       /* inode of the HTTP process's net namespace */
+	bool left_over;       /* workers whose server is gone */
+	unsigned several;     /* servers below pid, of which this is the first;
 			       0, 1: no question */
 	unsigned n_ranks;
 	/* processes with CUDA, by number; if any owns a GPU, only owners */
@@ -96,7 +102,9 @@ int target_open(struct target *t, pid_t pid, const struct target_model *given,
 int target_learn(struct target *t, const char *model, const char *page);
 
 /*
- * Look again (once a second): children born and gone, ports, rings.  Returns
+ * Look again (once a second): children born and gone, ports, rings.  Ports that
+ * an old process opens are seen at once where look_at_sockets was set, else
+ * within five calls.  Returns
  * 1 if anything changed, 0 if not, -ESRCH when pid is gone (or is another
  * process now); *t then keeps its last contents.
  */

@@ -1,8 +1,8 @@
 /*
  * live.h - the real tracker on connections of the test process; needs root
  *
- * One tracker and one listening port for all tests of a program; `since` is
- * what was counted since the test began.
+ * One tracker and one listener for all tests of a program; `since` is what was
+ * counted since the test began.  With OVER_UNIX it is a UNIX socket.
  */
 #ifndef MOETOP_TESTS_UNIT_BPF_LIVE_H
 #define MOETOP_TESTS_UNIT_BPF_LIVE_H
@@ -11,6 +11,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -40,16 +41,34 @@ static inline void look(void)
 	tracker_read(tracker, &gauges, &now);
 }
 
+#ifdef OVER_UNIX
+#define FAMILY AF_UNIX
+#else
+#define FAMILY AF_INET
+#endif
+
+static inline uint64_t inode_of(int fd)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	return st.st_ino;
+}
+
 static inline int open_tracker(void **state)
 {
 	char why[200] = "";
 	struct tracker_config config = { .ports = &port,
-					 .n_ports = 1,
+					 .n_ports = FAMILY != AF_UNIX,
+					 .n_unix = FAMILY == AF_UNIX,
 					 .rung = RUNG };
+	uint64_t inode;
 	int err;
 
 	(void)state;
-	listener = traffic_listen(AF_INET, &port);
+	listener = traffic_listen(FAMILY, &port);
+	inode = inode_of(listener);
+	config.unix_inodes = &inode;
 	err = tracker_open(&tracker, &config, why, sizeof(why));
 	if (err)
 		print_error("# tracker_open: %s (%s)\n", why, strerror(-err));
@@ -60,8 +79,11 @@ static inline int open_tracker(void **state)
 static inline bool refused(void)
 {
 	const uint16_t any = 9;
+	const uint64_t none = 1;
 	struct tracker_config config = { .ports = &any,
-					 .n_ports = 1,
+					 .n_ports = FAMILY != AF_UNIX,
+					 .unix_inodes = &none,
+					 .n_unix = FAMILY == AF_UNIX,
 					 .rung = RUNG };
 	struct tracker *t;
 	char why[200];

@@ -73,12 +73,22 @@ static void receive_by(unsigned call, int fd, size_t n)
 	}
 }
 
+/* The server has closed. */
+static void hear_the_end(void)
+{
+	char b[512];
+
+	while (read(pair.client, b, sizeof(b)) > 0)
+		;
+}
+
 static void check(const struct exchange *x)
 {
 	uint64_t completed = 0, failed = 0, events = 0;
 
 	if (x->closes) {
 		close(pair.server);
+		hear_the_end();
 		close(pair.client);
 		for (unsigned i = 0; i < 1000; i++) {
 			look();
@@ -178,6 +188,7 @@ static void end(unsigned way)
 	else
 		close(way & 2 ? pair.server : pair.client);
 	if (way & 2) {
+		hear_the_end();
 		close(pair.client);
 		return;
 	}

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define TRAFFIC_PIPELINE 4
@@ -54,6 +55,14 @@ static inline int traffic_listen(int family, uint16_t *port)
 	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	*port = 0;
+	if (family == AF_UNIX) { /* the kernel gives it a name */
+		const struct sockaddr_un none = { .sun_family = AF_UNIX };
+
+		if (bind(fd, (const void *)&none, sizeof(none.sun_family)) ||
+		    listen(fd, 64))
+			return -1;
+		return fd;
+	}
 	if (fd < 0 || bind(fd, a, n) || listen(fd, 64) ||
 	    getsockname(fd, a, &n))
 		return -1;

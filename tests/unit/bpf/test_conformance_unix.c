@@ -1,0 +1,3 @@
+/* Connections over a UNIX socket. */
+#define OVER_UNIX
+#include "tests/unit/bpf/test_conformance.c"
