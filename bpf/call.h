@@ -73,40 +73,38 @@ static __always_inline void call_kind_arm64(struct call *c, __u64 number)
 /* What is read besides the arguments that give the bytes; constants. */
 enum { CALL_FD = 1, CALL_FLAGS = 2 };
 
-/* The call whose registers these are. */
-static __always_inline void call_read(struct call *c, void *regs, __u32 parts)
+/*
+ * The call that is about to return.  The verifier knows what the registers are,
+ * so they are read without a helper each.
+ */
+static __always_inline void call_read(struct call *c, __u32 parts)
 {
+	void *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
 	struct pt_regs___x86 *x86 = regs;
 	struct pt_regs___arm64 *arm = regs;
 	__u64 arg4 = 0, number;
 
 	if (bpf_core_field_exists(x86->orig_ax)) {
-		c->fd = parts & CALL_FD ? (__u32)BPF_CORE_READ(x86, di) : 0;
-		c->arg2 = BPF_CORE_READ(x86, si);
-		c->arg3 = BPF_CORE_READ(x86, dx);
-		if (parts & CALL_FLAGS)
-			arg4 = BPF_CORE_READ(x86, r10);
-		number = BPF_CORE_READ(x86, orig_ax);
+		number = x86->orig_ax;
 		call_kind_x86(c, number);
+		c->fd = parts & CALL_FD ? (__u32)x86->di : 0;
+		c->arg2 = x86->si;
+		c->arg3 = x86->dx;
+		if (parts & CALL_FLAGS)
+			arg4 = x86->r10;
 		c->flags = number == 45 ? (__u32)arg4 : 0;
 	} else {
-		c->fd = parts & CALL_FD ? (__u32)BPF_CORE_READ(arm, orig_x0)
-					: 0;
-		c->arg2 = BPF_CORE_READ(arm, regs[1]);
-		c->arg3 = BPF_CORE_READ(arm, regs[2]);
-		if (parts & CALL_FLAGS)
-			arg4 = BPF_CORE_READ(arm, regs[3]);
-		number = (__u64)BPF_CORE_READ(arm, syscallno);
+		number = (__u64)arm->syscallno;
 		call_kind_arm64(c, number);
+		c->fd = parts & CALL_FD ? (__u32)arm->orig_x0 : 0;
+		c->arg2 = arm->regs[1];
+		c->arg3 = arm->regs[2];
+		if (parts & CALL_FLAGS)
+			arg4 = arm->regs[3];
 		c->flags = number == 207 ? (__u32)arg4 : 0;
 	}
 	if (c->kind == CALL_MESSAGE)
 		c->flags = (__u32)c->arg3;
-}
-
-static __always_inline void *call_registers(void)
-{
-	return (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
 }
 
 /* The bytes of a call that moved so many. */
@@ -165,7 +163,7 @@ static __always_inline int returning_sent(struct conn *c, int bytes)
 {
 	struct call call;
 
-	call_read(&call, call_registers(), 0);
+	call_read(&call, 0);
 	call_sent(c, &call, (__u32)bytes);
 	return 0;
 }
@@ -175,7 +173,7 @@ static __always_inline int returning_received(struct conn *c, int bytes)
 {
 	struct call call;
 
-	call_read(&call, call_registers(), CALL_FLAGS);
+	call_read(&call, CALL_FLAGS);
 	if (!(call.flags & CALL_TAKES_NOTHING))
 		call_received(c, &call, (__u32)bytes, call.flags);
 	return 0;

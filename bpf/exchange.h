@@ -339,7 +339,7 @@ static __always_inline int response_chunk(struct conn *c, struct reader *r,
 	int kind = HTTP_CHUNK_EVENT;
 	__u64 data = s->left - 2;
 
-	if (s->flags & HTTP_EVENTS)
+	if ((s->flags & HTTP_EVENTS) && !http_chunk_is_event(s, w, at, n))
 		kind = http_chunk_kind(s, w, at, n);
 	if (kind == HTTP_CHUNK_ALIEN) {
 		s->state = HTTP_UNKNOWN;
@@ -432,7 +432,9 @@ static __always_inline int response_scan(READER_PARAM struct conn *c,
 		return 1;
 	if (s->state == HTTP_CHUNK && n)
 		return response_chunk(c, r, &w, 0, n, now);
-	got = http_scan(s, &w, n);
+	got = s->state == HTTP_SIZE ? http_size_short(s, &w, n) : 0;
+	if (!got)
+		got = http_scan(s, &w, n);
 	if ((s->flags & HTTP_PROBE) && !(got & HTTP_GOT_SIZE)) {
 		s->state = HTTP_UNKNOWN;
 		return 1;
@@ -505,7 +507,7 @@ static __always_inline void conn_fresh(struct conn *c)
 static __always_inline void conn_check(struct http_stream *s,
 				       const struct reader *r)
 {
-	if ((r->piece || r->rest) && s->state != HTTP_UNKNOWN &&
+	if (reader_more(r) && s->state != HTTP_UNKNOWN &&
 	    s->state != HTTP_OPAQUE)
 		conn_lose(s);
 }
@@ -516,7 +518,7 @@ static __always_inline void conn_received(READER_PARAM struct conn *c,
 {
 	if (c->closed == 1 + ENDED_BY_SERVER)
 		return; /* what comes after that is read and thrown away */
-	for (__u32 i = 0; i < EXCHANGE_STEPS; i++)
+	for (__u32 i = 0; i < EXCHANGE_STEPS && reader_more(r); i++)
 		if (request_step(READER_ARG c, r, now))
 			break;
 	conn_check(&c->in, r);
@@ -526,7 +528,7 @@ static __always_inline void conn_received(READER_PARAM struct conn *c,
 static __always_inline void conn_sent(READER_PARAM struct conn *c,
 				      struct reader *r, __u64 now)
 {
-	for (__u32 i = 0; i < EXCHANGE_STEPS; i++)
+	for (__u32 i = 0; i < EXCHANGE_STEPS && reader_more(r); i++)
 		if (response_step(READER_ARG c, r, now))
 			break;
 	conn_check(&c->out, r);

@@ -31,7 +31,7 @@ int BPF_PROG(on_recv, struct sock *sk, int ret, int flags)
 	c = conn_of(sk);
 	if (!c)
 		return 0;
-	call_read(&call, call_registers(), 0);
+	call_read(&call, 0);
 	call_received(c, &call, (__u32)ret, (__u32)flags);
 	return 0;
 }

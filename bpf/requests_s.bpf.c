@@ -39,7 +39,7 @@ int on_exit(struct bpf_raw_tracepoint_args *ctx)
 	if (ret > 0x7fffffff ||
 	    (ret <= 0 && (!shared.unix_on || ret == UNIX_EAGAIN)))
 		return 0;
-	call_read(&call, (void *)ctx->args[0], CALL_FD | CALL_FLAGS);
+	call_read(&call, CALL_FD | CALL_FLAGS);
 	if (call.kind == CALL_OTHER && !call.sends)
 		return 0;
 	sk = descriptor_socket(call.fd);
