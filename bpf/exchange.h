@@ -339,7 +339,7 @@ static __always_inline int response_chunk(struct conn *c, struct reader *r,
 	int kind = HTTP_CHUNK_EVENT;
 	__u64 data = s->left - 2;
 
-	if ((s->flags & HTTP_EVENTS) && !http_chunk_is_event(s, w, at, n))
+	if (s->flags & HTTP_EVENTS)
 		kind = http_chunk_kind(s, w, at, n);
 	if (kind == HTTP_CHUNK_ALIEN) {
 		s->state = HTTP_UNKNOWN;
@@ -432,9 +432,7 @@ static __always_inline int response_scan(READER_PARAM struct conn *c,
 		return 1;
 	if (s->state == HTTP_CHUNK && n)
 		return response_chunk(c, r, &w, 0, n, now);
-	got = s->state == HTTP_SIZE ? http_size_short(s, &w, n) : 0;
-	if (!got)
-		got = http_scan(s, &w, n);
+	got = http_scan(s, &w, n);
 	if ((s->flags & HTTP_PROBE) && !(got & HTTP_GOT_SIZE)) {
 		s->state = HTTP_UNKNOWN;
 		return 1;
@@ -493,6 +491,34 @@ HTTP_GLOBAL int response_step(READER_PARAM struct conn *c, struct reader *r,
 	return response_scan(READER_ARG c, r, now);
 }
 
+/*
+ * What nearly every call on an event stream sends: one whole chunk, an event
+ * that is not the first.  1: so it was.  Leaves the state as response_step
+ * would, at a third of the cost.
+ */
+static __always_inline int response_quick(READER_PARAM struct conn *c,
+					  struct reader *r, __u64 now)
+{
+	struct http_stream *s = &c->out;
+	struct http_glance g = { 0 };
+	__u64 data;
+	__u32 line;
+
+	if (s->state != HTTP_SIZE || s->left || s->pos || s->field ||
+	    (s->flags & (HTTP_EVENTS | HTTP_PROBE)) != HTTP_EVENTS ||
+	    !c->answer.first_ns || r->opaque || r->piece < sizeof(g) ||
+	    copy_bytes(READER_ARG & g, sizeof(g), r->at))
+		return 0;
+	line = http_glance(&g, &data);
+	if (!line || r->piece != line + data + 2)
+		return 0;
+	answer_event(&c->answer, response_slot(c), s->flags & HTTP_CHUNKED,
+		     now);
+	c->answer.body_bytes += data;
+	reader_skip(r, r->piece);
+	return 1;
+}
+
 /* ---- a connection -------------------------------------------------------- */
 
 /* Seen from its first byte; one that is not starts as all zero. */
@@ -528,6 +554,8 @@ static __always_inline void conn_received(READER_PARAM struct conn *c,
 static __always_inline void conn_sent(READER_PARAM struct conn *c,
 				      struct reader *r, __u64 now)
 {
+	if (response_quick(READER_ARG c, r, now))
+		return;
 	for (__u32 i = 0; i < EXCHANGE_STEPS && reader_more(r); i++)
 		if (response_step(READER_ARG c, r, now))
 			break;

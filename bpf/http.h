@@ -88,10 +88,7 @@ struct http_stream {
 };
 
 struct http_window {
-	union {
-		__u8 b[HTTP_WINDOW];
-		__u64 first; /* eight of them, the first lowest */
-	};
+	__u8 b[HTTP_WINDOW];
 };
 
 #define HTTP_FNV_BASIS 14695981039346656037ull
@@ -387,34 +384,6 @@ HTTP_GLOBAL int http_size(struct http_stream *s, const struct http_window *w,
 	return (int)http_at_most(n);
 }
 
-/*
- * The same for what nearly every chunk of an event stream begins with: one to
- * four digits and CRLF, all in the window.  0: something else, to be scanned.
- */
-static __always_inline int http_size_short(struct http_stream *s,
-					   const struct http_window *w, __u32 n)
-{
-	__u64 left = 0, rest = w->first;
-
-	if (s->left || s->pos || s->field || n < sizeof(rest))
-		return 0;
-#pragma GCC unroll 5
-	for (int i = 0; i < 5; i++, rest >>= 8) {
-		int digit = http_hex((__u8)rest);
-
-		if (digit >= 0) {
-			left = left << 4 | (__u64)digit;
-			continue;
-		}
-		if ((rest & 0xffff) != 0x0a0d || !left)
-			return 0;
-		s->state = HTTP_CHUNK;
-		s->left = left + 2;
-		return (i + 2) | HTTP_GOT_SIZE;
-	}
-	return 0;
-}
-
 /* Bytes after the last chunk, up to HTTP_GOT_END after an empty line. */
 HTTP_GLOBAL int http_trailer(struct http_stream *s, const struct http_window *w,
 			     __u32 n)
@@ -481,15 +450,35 @@ HTTP_GLOBAL int http_chunk_kind(struct http_stream *s,
 	return HTTP_CHUNK_MORE;
 }
 
-/* Most events are told from all else by two bytes. */
-static __always_inline int http_chunk_is_event(const struct http_stream *s,
-					       const struct http_window *w,
-					       __u32 at, __u32 n)
+/* The first bytes of a chunk of an event stream, the first of all lowest. */
+struct http_glance {
+	__u64 low, high;
+};
+
+/*
+ * Is it certain at a glance that they are a size line, of one to four digits,
+ * and data that is an event?  The bytes of the line, or 0, and the data's.
+ */
+static __always_inline __u32 http_glance(const struct http_glance *g,
+					 __u64 *data)
 {
-	return !(s->flags & HTTP_PROBE) && !s->pos && at + 6 < n &&
-	       w->b[at & (HTTP_WINDOW - 1)] != ':' &&
-	       w->b[(at + 6) & (HTTP_WINDOW - 1)] !=
-		       (__u8)http_text[TEXT_DONE][6];
+	__u64 size = 0, rest = g->low;
+	__u32 at;
+	int digit;
+
+#pragma GCC unroll 4
+	for (at = 0; at < 4; at++, rest >>= 8) {
+		digit = http_hex((__u8)rest);
+		if (digit < 0)
+			break;
+		size = size << 4 | (__u64)digit;
+	}
+	/* what is no comment, and no "data: [DONE]" by its seventh byte */
+	if (!size || (rest & 0xffff) != 0x0a0d || (__u8)(rest >> 16) == ':' ||
+	    (__u8)(g->high >> at * 8) == (__u8)http_text[TEXT_DONE][6])
+		return 0;
+	*data = size;
+	return at + 2;
 }
 
 /* Does a call that begins with these bytes begin a request? */

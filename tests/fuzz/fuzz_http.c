@@ -29,6 +29,7 @@ static const char *const fragments[] = {
 	"HTTP/1.0 200 OK\r\n\r\n",
 	"HTTP/1.1 101 Switching Protocols\r\n\r\n",
 	"9\r\ndata: a\n\n\r\n",
+	"11\r\ndata: {\"a\":\"b\"}\n\n\r\n",
 	"8;x=y\r\n: ping\n\n\r\n",
 	"e\r\ndata: [DONE]\n\n\r\n",
 	"0\r\n\r\n",
