@@ -10,6 +10,7 @@
  */
 #include "core/counters.h"
 #include "core/layer_bytes.h"
+#include "core/pm_totals.h"
 #include "core/privileges.h"
 #include "core/source.h"
 #include "core/trusted.h"
@@ -43,10 +44,6 @@
 
 enum counters_state { WAITING, STARTING, RUNNING, FAILED };
 
-struct totals {
-	double read_bytes, write_bytes, tensor_ns, ns;
-};
-
 struct source {
 	const struct target *target;
 	struct source_context *context;
@@ -58,9 +55,8 @@ struct source {
 	double clock_before_hz, clock_since_hz;
 	char why[160], fix[192];
 	struct pm_info info;
-	struct totals now; /* since the last sample */
-	bool split;        /* reads and writes are told apart */
-	uint64_t absurd;   /* readings that cannot be */
+	struct pm_totals now; /* since the last sample */
+	uint64_t absurd;      /* readings that cannot be */
 };
 
 /* ---- what to load --------------------------------------------------------- */
@@ -212,7 +208,7 @@ static void take_status(struct source *s, const struct counters_message *m,
 	s->since_ns = now_ns;
 	s->context->spans = true;
 	s->context->window_wish++;
-	s->now = (struct totals){ 0 };
+	s->now = (struct pm_totals){ 0 };
 }
 
 /* Counters glitch now and then, and one absurd sample would outweigh all others
@@ -249,7 +245,7 @@ static void take_reading(struct source *s, const struct pm_reading *r,
 		s->absurd++;
 		return;
 	}
-	s->split = split;
+	s->now.split = split;
 	s->now.ns += ns;
 	s->now.read_bytes += r->read_bytes;
 	s->now.write_bytes += split ? r->write_bytes : 0;
@@ -380,16 +376,10 @@ static int counters_poll(struct source *s, uint64_t now_ns)
 
 static void counters_sample(struct source *s, struct sample *out)
 {
-	double per_s = out->gpus * 1e9 / s->now.ns;
-
 	if (s->state != RUNNING || !(s->now.ns > 0))
 		return;
-	out->have_dram = true;
-	out->dram_read = s->now.read_bytes * per_s;
-	out->dram_write = s->split ? s->now.write_bytes * per_s : NAN;
-	if (isfinite(s->now.tensor_ns))
-		out->tensor_active = s->now.tensor_ns / s->now.ns;
-	s->now = (struct totals){ 0 };
+	pm_totals_give(&s->now, out);
+	s->now = (struct pm_totals){ 0 };
 }
 
 static void describe_running(const struct source *s, struct snapshot *out)
@@ -400,9 +390,10 @@ static void describe_running(const struct source *s, struct snapshot *out)
 	if (s->context->layer_bytes)
 		layer_bytes_count(s->context->layer_bytes, &c);
 	snprintf(what, sizeof(what),
-		 "DRAM bytes every %.2f ms by PM sampling of %s (%s); %llu "
+		 "DRAM bytes every %.2f ms by PM sampling of %s%s (%s); %llu "
 		 "windows joined, %llu overflows, %llu bad samples",
 		 INTERVAL_NS / 1e6, s->info.chip[0] ? s->info.chip : "the GPU",
+		 out->target.n_gpus > 1 ? ", one GPU of several" : "",
 		 s->info.metrics, (unsigned long long)c.windows,
 		 (unsigned long long)s->info.overflows,
 		 (unsigned long long)(s->info.bad + s->absurd));

@@ -343,7 +343,8 @@ static void put_bandwidth(const struct sample *in, const struct evidence *e,
 				     : f->source;
 
 	if (in->have_dram) {
-		const enum value_source s = SOURCE_MEASURED;
+		const enum value_source s =
+			in->dram_of_one ? SOURCE_INFERRED : SOURCE_MEASURED;
 
 		/* decoding hardly writes: the sum stands for the reads */
 		put(out, METRIC_DRAM_READ,

@@ -151,6 +151,7 @@ struct sample {
 	bool have_dram; /* bytes per second, all GPUs */
 	double dram_read;
 	double dram_write; /* NAN: dram_read is the sum of both */
+	bool dram_of_one;  /* counted on one of several, taken for all */
 	double tensor_active;
 	bool have_peak; /* NVML: bytes per second of one GPU */
 	double peak_bw;

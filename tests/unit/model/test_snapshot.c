@@ -188,6 +188,15 @@ static void test_counters_of_dram(void **state)
 	f->in.peak_bw = 3.6e12;
 	update();
 	is(METRIC_MBU, 1, VALUE_OK, SOURCE_MEASURED);
+	/* one GPU's counters, taken for those of both */
+	f->in.gpus = 2;
+	f->in.dram_of_one = true;
+	f->in.tensor_active = 0.25;
+	update();
+	is(METRIC_MBU, 0.5, VALUE_OK, SOURCE_INFERRED);
+	is(METRIC_DRAM_READ, 3.3e12, VALUE_OK, SOURCE_INFERRED);
+	is(METRIC_DRAM_WRITE, 0.3e12, VALUE_OK, SOURCE_INFERRED);
+	is(METRIC_TENSOR_ACTIVE, 0.25, VALUE_OK, SOURCE_INFERRED);
 }
 
 static void test_tables(void **state)
