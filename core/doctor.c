@@ -42,6 +42,7 @@ static const struct {
 	{ "cupti.client", TIER_T2, true, doctor_profiler },
 	{ "kernels", TIER_T2, true, doctor_kernels },
 	{ "counters.holder", TIER_C, false, doctor_holders },
+	{ "counters.pm", TIER_C, false, doctor_sampling },
 	{ "terminal", TIER_T0, false, doctor_terminal },
 	{ "listen", TIER_T0, false, doctor_listen },
 	{ NULL, TIER_T0, false, doctor_tier_lines },
@@ -96,6 +97,17 @@ void doctor_say(struct doctor *d, const char *part, enum doctor_state state,
 	snprintf(l->remedy, sizeof(l->remedy), "%s", remedy);
 	make_plain(l->what);
 	make_plain(l->remedy);
+}
+
+const struct doctor_line *doctor_obstacle(const struct doctor *d,
+					  const char *prefix)
+{
+	for (unsigned i = 0; i < d->n; i++)
+		if (!strncmp(d->lines[i].id, prefix, strlen(prefix)) &&
+		    (d->lines[i].state == DOCTOR_MISSING ||
+		     d->lines[i].state == DOCTOR_BROKEN))
+			return &d->lines[i];
+	return NULL;
 }
 
 void doctor_grant(const struct doctor *d, char *out, size_t bytes)

@@ -56,6 +56,8 @@ struct doctor_facts {
 	unsigned early;   /* since before CUDA started */
 	unsigned ready;   /* with an agent, or that could get one */
 	bool gpm, gpus;
+	bool counters_denied; /* profiling counters, to moetop */
+	bool sampled;         /* another moetop samples them */
 };
 
 struct doctor {
@@ -100,6 +102,11 @@ void doctor_say(struct doctor *d, const char *part, enum doctor_state state,
 		const char *remedy, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
 
+/* The first line of that id, or of what begins with it, that is missing or
+ * broken; NULL none. */
+const struct doctor_line *doctor_obstacle(const struct doctor *d,
+					  const char *prefix);
+
 /* How to get capabilities here: setcap, or the options of a container. */
 void doctor_grant(const struct doctor *d, char *out, size_t bytes);
 
@@ -143,6 +150,7 @@ void doctor_driver(struct doctor *d);
 void doctor_gpus(struct doctor *d);
 void doctor_counters(struct doctor *d);
 void doctor_holders(struct doctor *d);
+void doctor_sampling(struct doctor *d);
 void doctor_terminal(struct doctor *d);
 void doctor_listen(struct doctor *d);
 /* The tiers, from all that was found before. */

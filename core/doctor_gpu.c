@@ -1,6 +1,7 @@
 /*
  * The GPU: driver, NVML, and who may read its counters, and who does.
  */
+#include "core/counters_library.h"
 #include "core/doctor.h"
 #include "core/driver.h"
 #include "core/privileges.h"
@@ -133,6 +134,7 @@ void doctor_counters(struct doctor *d)
 			   "known: no /proc/driver/nvidia/params");
 		return;
 	}
+	d->facts.counters_denied = driver_restricts(params) && !may;
 	if (!driver_restricts(params))
 		doctor_say(d, NULL, DOCTOR_OK, "",
 			   "profiling counters are open to all users "
@@ -159,6 +161,8 @@ void doctor_counters(struct doctor *d)
 
 /* ---- who holds them -------------------------------------------------------- */
 
+#define SAMPLER "moetop-counters"
+
 struct holder {
 	const char *comm, *what, *remedy;
 	bool shares; /* does no harm where there is GPM */
@@ -176,6 +180,8 @@ static const struct holder holders[] = {
 	{ "nsys-launcher", "Nsight Systems", "end it", false },
 	{ "ncu", "Nsight Compute", "end it", false },
 	{ "nv-nsight-cu-cl", "Nsight Compute", "end it", false },
+	{ SAMPLER, "PM sampling of another moetop",
+	  "end it, or have one of them use --counters=gpm", true },
 };
 
 static const struct holder *holder_of(const struct doctor *d, const char *pid)
@@ -197,6 +203,7 @@ static void say_holder(struct doctor *d, const struct holder *h, int pid)
 {
 	bool fine = h->shares && d->facts.gpm;
 
+	d->facts.sampled |= !strcmp(h->comm, SAMPLER);
 	doctor_say(d, NULL, fine ? DOCTOR_OK : DOCTOR_MISSING, h->remedy,
 		   "%s (%s, pid %d) %s", h->what, h->comm, pid,
 		   fine ? "runs; on these GPUs it shares the counters by GPM, "
@@ -229,4 +236,42 @@ void doctor_holders(struct doctor *d)
 	if (!n)
 		doctor_say(d, NULL, DOCTOR_OK, "",
 			   "no other program is seen that holds the counters");
+}
+
+/* ---- PM sampling ------------------------------------------------------------ */
+
+/* Looked at as the collector does, short of sampling: that takes the counters. */
+void doctor_sampling(struct doctor *d)
+{
+	const struct doctor_line *holder =
+		doctor_obstacle(d, "counters.holder");
+	char cupti[PATH_MAX], cuda[PATH_MAX];
+	int err;
+
+	if (!d->facts.gpus)
+		return;
+	if (privileges_elevated())
+		doctor_say(d, NULL, DOCTOR_MISSING,
+			   "run moetop as root, or use --counters=gpm",
+			   "PM sampling: not by a moetop with file "
+			   "capabilities");
+	else if (d->facts.counters_denied)
+		doctor_say(d, NULL, DOCTOR_MISSING,
+			   "run moetop as root, or see the line counters",
+			   "PM sampling: profiling counters are for "
+			   "administrators only");
+	else if (holder || d->facts.sampled)
+		doctor_say(d, NULL, DOCTOR_MISSING,
+			   holder ? holder->remedy : "end it",
+			   "PM sampling: %.150s",
+			   holder ? holder->what
+				  : "another moetop samples these GPUs");
+	else if ((err = counters_library_find(d->target, cupti, cuda)))
+		doctor_say(d, NULL, DOCTOR_MISSING, COUNTERS_LIBRARY_FIX, "%s",
+			   counters_library_why(err));
+	else
+		doctor_say(d, NULL, DOCTOR_OK, "",
+			   "nothing is seen that keeps PM sampling "
+			   "(--counters=pm) from it, by %.120s",
+			   cupti);
 }

@@ -5,18 +5,6 @@
 
 #include <string.h>
 
-/* The first line of the tier that stands in the way. */
-static const struct doctor_line *obstacle(const struct doctor *d,
-					  const char *prefix)
-{
-	for (unsigned i = 0; i < d->n; i++)
-		if (!strncmp(d->lines[i].id, prefix, strlen(prefix)) &&
-		    (d->lines[i].state == DOCTOR_MISSING ||
-		     d->lines[i].state == DOCTOR_BROKEN))
-			return &d->lines[i];
-	return NULL;
-}
-
 static void repeat(struct doctor *d, const struct doctor_line *l)
 {
 	const struct doctor_line copy = *l;
@@ -41,7 +29,8 @@ static void say_t0(struct doctor *d)
 				   "no /proc is mounted");
 		return;
 	}
-	l = obstacle(d, t->denied || t->left_over ? "server" : "server.model");
+	l = doctor_obstacle(d, t->denied || t->left_over ? "server"
+							 : "server.model");
 	if (l)
 		repeat(d, l);
 	else
@@ -96,7 +85,7 @@ static void say_t2(struct doctor *d)
 		if (i >= 2 && i < 6 && t->n_ranks &&
 		    d->facts.present == t->n_ranks)
 			continue;
-		l = obstacle(d, ways[i]);
+		l = doctor_obstacle(d, ways[i]);
 	}
 	if (l)
 		repeat(d, l);
@@ -126,22 +115,44 @@ static void say_t3(struct doctor *d)
 			   "not seen; an eager server's are");
 }
 
+/* PM sampling was asked for: what GPM gives is not all of it. */
+static void say_c_sampled(struct doctor *d, const struct doctor_line *pm)
+{
+	if (!pm)
+		doctor_say(d, NULL, DOCTOR_OK, "",
+			   "DRAM bytes by PM sampling, of each MoE layer "
+			   "where there is an agent");
+	else
+		doctor_say(d, NULL, pm->state, pm->remedy, "%s%.200s",
+			   d->facts.gpm ? "DRAM bytes by GPM only; " : "",
+			   pm->what);
+}
+
 static void say_c(struct doctor *d)
 {
-	const struct doctor_line *l;
+	const struct doctor_line *gpm, *pm;
 
 	d->tier = TIER_C;
-	if (!d->facts.gpus) {
+	gpm = d->facts.gpm ? NULL : doctor_obstacle(d, "gpu.gpm");
+	pm = doctor_obstacle(d, "counters.pm");
+	if (!d->facts.gpus)
 		doctor_say(d, NULL, DOCTOR_MISSING,
 			   "install the NVIDIA driver on this machine",
 			   "no GPU, no counters");
-		return;
-	}
-	l = d->facts.gpm ? NULL : obstacle(d, "gpu.gpm");
-	if (l)
-		repeat(d, l);
+	else if (d->settings->counters == COUNTERS_OFF)
+		doctor_say(d, NULL, DOCTOR_MISSING, "leave --counters=off out",
+			   "DRAM counters are off");
+	else if (d->settings->counters == COUNTERS_PM)
+		say_c_sampled(d, pm);
+	else if (gpm && !pm)
+		doctor_say(d, NULL, DOCTOR_MISSING, "add --counters=pm",
+			   "no GPU has GPM; PM sampling was not asked for");
+	else if (gpm)
+		doctor_say(d, NULL, gpm->state, pm->remedy,
+			   "no GPU has GPM; %.200s", pm->what);
 	else
-		doctor_say(d, NULL, DOCTOR_OK, "", "DRAM bytes by GPM");
+		doctor_say(d, NULL, DOCTOR_OK, "", "DRAM bytes by GPM%s",
+			   pm ? "" : "; by MoE layer with --counters=pm");
 }
 
 void doctor_tier_lines(struct doctor *d)

@@ -9,12 +9,11 @@
  * after its start, it is stopped for good.
  */
 #include "core/counters.h"
+#include "core/counters_library.h"
 #include "core/layer_bytes.h"
 #include "core/pm_totals.h"
 #include "core/privileges.h"
 #include "core/source.h"
-#include "core/trusted.h"
-#include "target/inject_maps.h"
 #include "wire/clock.h"
 
 #include <errno.h>
@@ -24,8 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* No divisor of a usual step time: samples must not be locked to the steps. */
 #define INTERVAL_NS 1030000u
@@ -59,80 +56,6 @@ struct source {
 	uint64_t absurd;      /* readings that cannot be */
 };
 
-/* ---- what to load --------------------------------------------------------- */
-
-/* Does the process see the same files as we do? */
-static bool same_files(pid_t pid)
-{
-	struct stat theirs, ours;
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)pid);
-	return !stat(path, &theirs) && !stat("/proc/self/ns/mnt", &ours) &&
-	       theirs.st_ino == ours.st_ino;
-}
-
-/* The file of a library that a process has mapped: 0, -ENOENT, or -EPERM for one
- * that is not to be trusted.  out has PATH_MAX bytes. */
-static int find_library(pid_t pid, const char *name, char *out)
-{
-	char path[PATH_MAX];
-	struct maps maps;
-	struct map map;
-	size_t place = 0;
-	int err = maps_read(pid, &maps);
-
-	if (err)
-		return err;
-	err = -ENOENT;
-	while (err == -ENOENT && maps_next(&maps, &place, &map)) {
-		if (!map_is(&map, name) || map.path_bytes >= sizeof(path))
-			continue;
-		snprintf(path, sizeof(path), "%.*s", (int)map.path_bytes,
-			 map.path);
-		err = same_files(pid) && trusted_file(path, out) ? 0 : -EPERM;
-	}
-	maps_free(&maps);
-	return err;
-}
-
-/* One of this machine's own. */
-static int find_installed(char *out)
-{
-	static const char *const paths[] = {
-		"/usr/local/cuda/lib64/libcupti.so",
-		"/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
-	};
-
-	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
-		if (trusted_file(paths[i], out))
-			return 0;
-	return -ENOENT;
-}
-
-/* The server's own is as old as its driver can bear; a simulated GPU has no
- * other.  Both results have PATH_MAX bytes. */
-static int find_libraries(const struct source *s, char *cupti, char *cuda)
-{
-	const struct target *t = s->target;
-	const char *named = getenv("MOETOP_CUPTI");
-	int err = -ENOENT;
-
-	cuda[0] = '\0';
-	for (unsigned i = 0; i < t->n_ranks && err; i++) {
-		const struct target_rank *r = &t->ranks[i];
-
-		if (r->simulated && find_library(r->pid, "libcuda", cuda))
-			cuda[0] = '\0';
-		err = find_library(r->pid, "libcupti", cupti);
-	}
-	if (named) {
-		snprintf(cupti, PATH_MAX, "%s", named);
-		return 0;
-	}
-	return err && find_installed(cupti) ? err : 0;
-}
-
 /* ---- the child --------------------------------------------------------------- */
 
 static void fail(struct source *s, bool over, uint64_t now_ns, const char *why,
@@ -165,15 +88,10 @@ static void start(struct source *s, uint64_t now_ns)
 		     "run moetop as root, or use --counters=gpm");
 		return;
 	}
-	err = find_libraries(s, cupti, cuda);
+	err = counters_library_find(s->target, cupti, cuda);
 	if (err) {
-		fail(s, false, now_ns,
-		     err == -EPERM ? "PM sampling: the server's libcupti is "
-				     "not to be trusted: another user, or a "
-				     "container, could have written it"
-				   : "PM sampling: no libcupti on this machine",
-		     "install the CUDA toolkit, or name a libcupti that you "
-		     "trust in MOETOP_CUPTI");
+		fail(s, false, now_ns, counters_library_why(err),
+		     COUNTERS_LIBRARY_FIX);
 		return;
 	}
 	if (cuda[0])

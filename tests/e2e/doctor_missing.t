@@ -124,6 +124,51 @@ def driver_and_counters():
              "install the NVIDIA driver")
 
 
+def sampling():
+    """Tier C by GPM, by PM sampling, and what keeps either from it."""
+    named = {"MOETOP_CUPTI": "/lib/libcupti.so.13"}
+    _, c, tiers = doctor("--no-bpf", **named)
+    check("GPM and PM sampling: both ways are told", c["counters.pm"]["ok"] and
+          named["MOETOP_CUPTI"] in c["counters.pm"]["what"] and
+          tiers["C"]["ok"] and "--counters=pm" in tiers["C"]["what"], tiers)
+    _, c, tiers = doctor("--no-bpf", MOETOP_SIM_FAULT="no_counters", **named)
+    says("a GPU without GPM: PM sampling is the way", tiers["C"], "missing",
+         "no GPU has GPM", "add --counters=pm")
+    run, c, tiers = doctor("--no-bpf", "--counters=pm", "--tier", "C",
+                           MOETOP_SIM_FAULT="no_counters", **named)
+    check("and works once it is asked for", run.returncode == 0 and
+          tiers["C"]["ok"] and "by PM sampling" in tiers["C"]["what"], tiers)
+    with Machine() as m:
+        m.write("proc/driver/nvidia/params", "RmProfilingAdminOnly: 1\n")
+        # the simulated GPU is root's
+        more = {"root": m.root, "prefix": ["setpriv", "--bounding-set=-all"],
+                **named}
+        _, c, tiers = doctor("--no-bpf", **more)
+        says("counters for administrators only: no PM sampling",
+             c["counters.pm"], "missing", "for administrators only",
+             "run moetop as root")
+        check("which GPM does not need", tiers["C"]["ok"] and
+              "--counters=pm" not in tiers["C"]["what"], tiers)
+        run, _, tiers = doctor("--no-bpf", "--counters=pm", "--tier", "C",
+                               **more)
+        says("but who asked for it is told", tiers["C"], "missing",
+             "DRAM bytes by GPM only; PM sampling: profiling counters are for "
+             "administrators only", "run moetop as root")
+        check("and has status 1", run.returncode == 1, run)
+    other = shutil.copy("/bin/sleep", os.path.join(HOME, "moetop-counters"))
+    p = subprocess.Popen([other, "60"])
+    try:
+        _, c, tiers = doctor("--no-bpf", "--counters=pm", **named)
+        says("another moetop samples the GPUs", tiers["C"], "missing",
+             "another moetop samples", "end it")
+    finally:
+        p.kill()
+        p.wait()
+    _, c, tiers = doctor("--no-bpf", "--counters=off")
+    says("counters that were turned off", tiers["C"], "missing", "are off",
+         "--counters=off")
+
+
 def holders():
     """DCGM's daemon, by its name."""
     daemon = shutil.copy("/bin/sleep", os.path.join(HOME, "nv-hostengine"))
@@ -289,6 +334,7 @@ no_capability()
 kernel()
 container()
 driver_and_counters()
+sampling()
 holders()
 ptrace()
 seccomp()
