@@ -148,6 +148,9 @@ static void put_checks(struct text *t, const struct snapshot *s)
 		jput_string(t, "name", c->name);
 		jput_string(t, "state", states[c->state]);
 		jput_double(t, "ours", c->ours);
+		jput_string(t, "ours_source",
+			    isfinite(c->ours) ? value_source_name(c->source)
+					      : NULL);
 		jput_double(t, "theirs", c->theirs);
 		jput_double(t, "tolerance_ratio", c->tolerance_ratio);
 		jput_string(t, "why", c->why);

@@ -212,7 +212,8 @@ static const struct row json_rows[] = {
 	{ { "`checks[]`", "array",
 	    "our numbers against the engine's own, empty without them: "
 	    "`name`, `state` (`unknown`, `agrees`, `differs`), `ours`, "
-	    "`theirs`, `tolerance_ratio` (of the larger one), `why` (what "
+	    "`ours_source` (as of a metric), `theirs`, `tolerance_ratio` (of "
+	    "the larger one), `why` (what "
 	    "explains a difference, or `null`); docs/ENGINES.md" } },
 	{ { "`what_if[]`", "array",
 	    "changes to the deployment, one object each, all modelled; empty "

@@ -144,6 +144,7 @@ static const struct field check_fields[] = {
 	K(MAYBE, theirs),
 	K(DOUBLE, tolerance_ratio),
 	K(TEXT, why),
+	LIMITED(struct snapshot_check, Moetop__Check, source, SOURCES - 1),
 };
 static const struct shape check_shape =
 	SHAPE(check, check_fields, struct snapshot_check);

@@ -49,6 +49,7 @@ static const struct rule {
 /* Two numbers for one thing; NAN unknown. */
 struct pair {
 	double ours, theirs;
+	enum value_source source; /* of ours */
 };
 
 const char *check_name(enum check_id id)
@@ -66,11 +67,16 @@ double check_tolerance_least(enum check_id id)
 	return rules[id].least;
 }
 
-static double ours_of(const struct snapshot *s, enum metric_id id)
+/* Of ours; the engine's own claim would be checked against itself. */
+static struct pair ours_of(const struct snapshot *s, enum metric_id id,
+			   double theirs)
 {
 	struct value v = s->metrics[id];
+	bool ours = v.state == VALUE_OK && v.source != SOURCE_SCRAPED;
 
-	return v.state == VALUE_OK && v.source != SOURCE_SCRAPED ? v.v : NAN;
+	return (struct pair){ .ours = ours ? v.v : NAN,
+			      .theirs = theirs,
+			      .source = v.source };
 }
 
 /* NAN in any of them is NAN. */
@@ -81,42 +87,44 @@ static double within(double v, double low, double high)
 	return fmin(fmax(v, low), high);
 }
 
+/* Between bounds is not counted. */
 static struct pair requests(enum check_id id, const struct engine_claims *c,
 			    const struct snapshot *s)
 {
-	double all = ours_of(s, METRIC_IN_FLIGHT);
-	double quiet = ours_of(s, METRIC_WAITING);
+	struct pair p = ours_of(s, METRIC_IN_FLIGHT, c->running + c->waiting);
+	double all = p.ours, quiet = ours_of(s, METRIC_WAITING, NAN).ours;
 
 	if (id == CHECK_IN_FLIGHT)
-		return (struct pair){ all, c->running + c->waiting };
-	if (id == CHECK_RUNNING)
-		return (struct pair){ within(c->running, all - quiet, all),
-				      c->running };
-	return (struct pair){ within(c->waiting, 0, quiet), c->waiting };
+		return p;
+	p.source = SOURCE_INFERRED;
+	p.theirs = id == CHECK_RUNNING ? c->running : c->waiting;
+	p.ours = id == CHECK_RUNNING ? within(c->running, all - quiet, all)
+				     : within(c->waiting, 0, quiet);
+	return p;
 }
 
 static struct pair utilisation(enum check_id id, const struct engine_claims *c,
 			       const struct sample *in, const struct gpu *gpu,
 			       const struct snapshot *s)
 {
-	double peak = NAN, ours;
+	double peak = NAN;
+	struct pair p;
 
 	if (id == CHECK_MFU) {
 		for (int t = COMPUTE_BF16; gpu && t <= COMPUTE_FP4; t++)
 			if (!strcmp(s->compute_type,
 				    compute_type_name((enum compute_type)t)))
 				peak = gpu_flops(gpu, (enum compute_type)t);
-		return (struct pair){ ours_of(s, METRIC_MFU),
-				      c->flops_per_s / peak };
+		return ours_of(s, METRIC_MFU, c->flops_per_s / peak);
 	}
 	if (in->have_peak)
 		peak = in->peak_bw;
 	else if (gpu)
 		peak = gpu->bw;
-	ours = ours_of(s, METRIC_MBU);
-	if (isnan(ours))
-		ours = ours_of(s, METRIC_USEFUL_MBU);
-	return (struct pair){ ours, c->bytes_per_s / peak };
+	p = ours_of(s, METRIC_MBU, c->bytes_per_s / peak);
+	if (isnan(p.ours))
+		p = ours_of(s, METRIC_USEFUL_MBU, p.theirs);
+	return p;
 }
 
 /* Requests that do not stream make ours as long as they are. */
@@ -140,19 +148,19 @@ static struct pair pair_of(enum check_id id, const struct engine_claims *c,
 	case CHECK_WAITING:
 		return requests(id, c, s);
 	case CHECK_TOKENS:
-		return (struct pair){ ours_of(s, METRIC_TOKENS),
-				      c->tokens_per_s };
+		return ours_of(s, METRIC_TOKENS, c->tokens_per_s);
 	case CHECK_PADDED:
 		return (struct pair){ in->have_agent && in->d_decode_steps >= 1
 					      ? in->d_padded_tokens /
 							in->d_decode_steps
 					      : NAN,
-				      c->batch };
+				      c->batch, SOURCE_MEASURED };
 	case CHECK_MFU:
 	case CHECK_MBU:
 		return utilisation(id, c, in, gpu, s);
 	default:
-		return (struct pair){ ours_ttft(in, s), c->ttft_s };
+		return (struct pair){ ours_ttft(in, s), c->ttft_s,
+				      SOURCE_MEASURED };
 	}
 }
 
@@ -225,6 +233,7 @@ static void put(struct snapshot_check *out, enum check_id id,
 		.state = state,
 		.ours = p.ours,
 		.theirs = p.theirs,
+		.source = p.source,
 		.tolerance_ratio = rules[id].ratio,
 	};
 	snprintf(out->name, sizeof(out->name), "%s", rules[id].name);

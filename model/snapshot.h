@@ -278,9 +278,10 @@ enum check_state { CHECK_UNKNOWN, CHECK_AGREES, CHECK_DIFFERS };
 struct snapshot_check {
 	char name[32]; /* "running", "tokens_per_second" */
 	enum check_state state;
-	double ours, theirs;    /* NAN unknown */
-	double tolerance_ratio; /* of the larger one */
-	char why[96];           /* what explains the difference, "" nothing */
+	double ours, theirs;      /* NAN unknown */
+	enum value_source source; /* of ours */
+	double tolerance_ratio;   /* of the larger one */
+	char why[96];             /* what explains the difference, "" nothing */
 };
 
 /* Requests by what their path is for, in the order of enum endpoint. */

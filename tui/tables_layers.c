@@ -60,7 +60,7 @@ static const struct table_column columns[LAYER_COLUMNS] = {
 			   .rank = 1,
 			   .explain = EXPLAIN_LAYER_SINGLE },
 	[LAYER_PHI] = { .title = "φ", .w = 6, .explain = EXPLAIN_LAYER_PHI },
-	[LAYER_IMBALANCE] = { .title = "hottest",
+	[LAYER_IMBALANCE] = { .title = "×chance",
 			      .w = 8,
 			      .rank = 3,
 			      .explain = EXPLAIN_LAYER_IMBALANCE },

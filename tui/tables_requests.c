@@ -252,7 +252,7 @@ static void check_cell(const void *context, int row, unsigned column,
 		snprintf(out->text, sizeof(out->text), "%s", c->name);
 		break;
 	case CHECK_OURS:
-		cell_value(out, value_make(c->ours, SOURCE_MEASURED),
+		cell_value(out, value_make(c->ours, c->source),
 			   check_form(c->name));
 		break;
 	case CHECK_THEIRS:

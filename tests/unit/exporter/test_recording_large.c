@@ -105,6 +105,7 @@ static void fill_all(void)
 	s.checks[0].state = CHECK_UNKNOWN;
 	s.checks[0].ours = 16;
 	s.checks[0].theirs = NAN;
+	s.checks[0].source = SOURCE_INFERRED;
 	strcpy(s.target.container, "docker 4f1c");
 	strcpy(s.target.server, "vllm:8000");
 	strcpy(s.target.pod, "vllm-0");
@@ -161,6 +162,7 @@ static void check_got(void)
 	assert_string_equal(got.target.options[0].value, "2");
 	assert_int_equal(got.n_checks, 1);
 	assert_true(got.checks[0].ours == 16 && isnan(got.checks[0].theirs));
+	assert_int_equal(got.checks[0].source, SOURCE_INFERRED);
 }
 
 static void every_part_survives(void **state)

@@ -149,6 +149,32 @@ static inline void give_agent(double steps)
 	f->in.d_padded_tokens = steps * 16;
 }
 
+static inline void near(double got, double want, double rel)
+{
+	if (fabs(got - want) <= rel * fmax(fabs(want), 1e-300))
+		return;
+	print_error("got %.12g, want %.12g\n", got, want);
+	fail();
+}
+
+/* So many users, each decoding. */
+static inline void load(double users, double steps)
+{
+	give_requests(users, 0);
+	give_agent(steps);
+	f->in.d_padded_tokens = steps * users;
+}
+
+static inline const struct snapshot_what_if *row(enum what_if_kind kind,
+						 double amount)
+{
+	for (unsigned i = 0; i < f->snap.n_what_if; i++)
+		if (f->snap.what_if[i].kind == kind &&
+		    f->snap.what_if[i].amount == amount)
+			return &f->snap.what_if[i];
+	return NULL;
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 #endif

@@ -223,6 +223,28 @@ static void an_old_report_is_not_compared(void **state)
 	assert_int_equal(update(CHECK_IN_FLIGHT, NULL)->state, CHECK_UNKNOWN);
 }
 
+/* A number says where it is from here, too. */
+static void ours_keep_their_source(void **state)
+{
+	(void)state;
+	ours(METRIC_IN_FLIGHT, 20);
+	ours(METRIC_WAITING, 4);
+	claims.running = 16;
+	claims.waiting = 4;
+	assert_int_equal(settle(CHECK_IN_FLIGHT)->source, SOURCE_MEASURED);
+	assert_int_equal(settle(CHECK_RUNNING)->source, SOURCE_INFERRED);
+	assert_int_equal(settle(CHECK_WAITING)->source, SOURCE_INFERRED);
+	s.metrics[METRIC_IN_FLIGHT].source = SOURCE_INFERRED;
+	assert_int_equal(settle(CHECK_IN_FLIGHT)->source, SOURCE_INFERRED);
+	s.metrics[METRIC_USEFUL_MBU] = value_make(0.3, SOURCE_MODELLED);
+	assert_int_equal(settle(CHECK_MBU)->source, SOURCE_MODELLED);
+	assert_true(settle(CHECK_MBU)->ours == 0.3);
+	ours(METRIC_MBU, 0.4);
+	assert_int_equal(settle(CHECK_MBU)->source, SOURCE_MEASURED);
+	s.metrics[METRIC_TOKENS] = value_make(900, SOURCE_SCRAPED);
+	assert_true(isnan(settle(CHECK_TOKENS)->ours));
+}
+
 static void the_padded_size_is_the_next_captured_one(void **state)
 {
 	(void)state;
@@ -251,6 +273,7 @@ int main(void)
 		TEST(its_own_number_is_no_witness),
 		TEST(estimates_are_over_the_same_peaks),
 		TEST(an_old_report_is_not_compared),
+		TEST(ours_keep_their_source),
 		TEST(the_padded_size_is_the_next_captured_one),
 	};
 

@@ -412,9 +412,12 @@ static inline void scene_check(struct snapshot *s, const char *name,
 {
 	struct snapshot_check *c = &s->checks[s->n_checks++];
 	double off = fabs(ours - theirs);
+	bool counted = strcmp(name, "running") && strcmp(name, "waiting");
 
 	*c = (struct snapshot_check){ .ours = ours,
 				      .theirs = theirs,
+				      .source = counted ? SOURCE_MEASURED
+							: SOURCE_INFERRED,
 				      .tolerance_ratio = 0.05 };
 	c->state =
 		off > 0.05 * fmax(ours, theirs) ? CHECK_DIFFERS : CHECK_AGREES;
