@@ -9,6 +9,8 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "tui/output.h"
+
 static struct {
 	volatile sig_atomic_t active;  /* the screen is ours */
 	volatile sig_atomic_t resumed; /* it was not, for a while */
@@ -16,21 +18,9 @@ static struct {
 	struct guard_sequences sequences;
 	pid_t owner; /* a forked child must leave the terminal alone */
 	int wake[2]; /* pipe: a handler ran */
+	int out;     /* for sequences and all that is drawn */
 	bool at_exit;
-} saved = { .wake = { -1, -1 } };
-
-static void put_all(const char *bytes, size_t n)
-{
-	while (n > 0) {
-		ssize_t w = write(STDOUT_FILENO, bytes, n);
-		if (w < 0 && errno == EINTR)
-			continue;
-		if (w <= 0)
-			return;
-		bytes += w;
-		n -= (size_t)w;
-	}
-}
+} saved = { .wake = { -1, -1 }, .out = -1 };
 
 /* Async-signal-safe. */
 static void give_back(void)
@@ -38,7 +28,8 @@ static void give_back(void)
 	if (!saved.active || getpid() != saved.owner)
 		return;
 	saved.active = 0;
-	put_all(saved.sequences.leave, saved.sequences.leave_bytes);
+	output_last(saved.out, saved.sequences.leave,
+		    saved.sequences.leave_bytes);
 	tcsetattr(STDIN_FILENO, TCSANOW, &saved.before);
 }
 
@@ -163,6 +154,9 @@ int guard_open(void)
 {
 	if (tcgetattr(STDIN_FILENO, &saved.before))
 		return -errno;
+	saved.out = output_open(STDOUT_FILENO);
+	if (saved.out < 0)
+		return saved.out;
 	return pipe2(saved.wake, O_CLOEXEC | O_NONBLOCK) ? -errno : 0;
 }
 
@@ -173,6 +167,9 @@ void guard_close(void)
 			close(saved.wake[i]);
 		saved.wake[i] = -1;
 	}
+	if (saved.out >= 0)
+		close(saved.out);
+	saved.out = -1;
 }
 
 void guard_arm(const struct guard_sequences *s)
@@ -209,6 +206,11 @@ bool guard_armed(void)
 	return saved.active;
 }
 
+int guard_out(void)
+{
+	return saved.out;
+}
+
 int guard_fd(void)
 {
 	return saved.wake[0];
@@ -225,6 +227,7 @@ bool guard_resumed(void)
 	saved.resumed = 0;
 	saved.active = 1;
 	tcsetattr(STDIN_FILENO, TCSANOW, &saved.ours);
-	put_all(saved.sequences.enter, saved.sequences.enter_bytes);
+	output_last(saved.out, saved.sequences.enter,
+		    saved.sequences.enter_bytes);
 	return true;
 }

@@ -41,6 +41,9 @@ void guard_disarm(void);
 /* The screen is ours at this moment; drawing makes sense. */
 bool guard_armed(void);
 
+/* Where to write to it: tui/output.h.  Open from guard_open to guard_close. */
+int guard_out(void);
+
 /* Readable when the process was stopped and goes on. */
 int guard_fd(void);
 /* True once after that; the screen has been entered again and shows

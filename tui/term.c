@@ -2,6 +2,7 @@
 
 #include <curses.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <poll.h>
@@ -15,11 +16,13 @@
 #include <unistd.h>
 
 #include "tui/guard.h"
+#include "tui/output.h"
 #include "tui/paint.h"
 #include "tui/screen.h"
 
 #define ESCAPE_DELAY_MS 25
 #define BACKSPACE 127
+#define OUT_MAX (4u << 20)
 
 struct terminal {
 	SCREEN *screen;
@@ -29,6 +32,11 @@ struct terminal {
 	struct paint paint;
 	struct grid shown; /* what the terminal shows */
 	bool repaint;      /* it shows something else */
+	/* that it has not taken yet: a frame at most, and a few sequences */
+	char *out;
+	size_t out_bytes, out_sent, out_room;
+	bool out_waits; /* epoll tells when there is room */
+	bool dropped;   /* a frame since */
 	struct escape escape;
 	unsigned n_held, first_held;
 	struct escape_event held[2]; /* events not yet handed out */
@@ -98,24 +106,54 @@ static void prepare_sequences(const struct terminal *t,
 	s->leave_bytes = gather_used;
 }
 
-static void put(const char *bytes, size_t n)
-{
-	while (n > 0) {
-		ssize_t w = write(STDOUT_FILENO, bytes, n);
+/* ---- what is on its way ---------------------------------------------------- */
 
-		if (w < 0 && errno == EINTR)
-			continue;
-		if (w < 0 && errno == EAGAIN) {
-			struct pollfd p = { .fd = STDOUT_FILENO,
-					    .events = POLLOUT };
-			poll(&p, 1, -1);
-			continue;
-		}
-		if (w <= 0)
-			return;
-		bytes += w;
-		n -= (size_t)w;
+static void forget_out(struct terminal *t)
+{
+	t->out_bytes = t->out_sent = 0;
+}
+
+/* Wakes whoever waits for keys when there is room again. */
+static void wait_for_room(struct terminal *t, bool wait)
+{
+	struct epoll_event e = { .events = EPOLLOUT, .data.fd = guard_out() };
+
+	if (wait != t->out_waits)
+		epoll_ctl(t->epoll_fd, wait ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
+			  guard_out(), &e);
+	t->out_waits = wait;
+}
+
+/* true: all of it has gone. */
+static bool flush_out(struct terminal *t)
+{
+	ssize_t n = output_some(guard_out(), t->out + t->out_sent,
+				t->out_bytes - t->out_sent);
+
+	if (n < 0 || t->out_sent + (size_t)n == t->out_bytes)
+		forget_out(t); /* it may have gone away: keys tell */
+	else
+		t->out_sent += (size_t)n;
+	wait_for_room(t, t->out_bytes > 0);
+	return !t->out_bytes;
+}
+
+static bool put(struct terminal *t, const char *bytes, size_t n)
+{
+	size_t need = t->out_bytes + n;
+
+	if (need > t->out_room) {
+		char *p = need > OUT_MAX ? NULL : realloc(t->out, need);
+
+		if (!p)
+			return false;
+		t->out = p;
+		t->out_room = need;
 	}
+	memcpy(t->out + t->out_bytes, bytes, n);
+	t->out_bytes = need;
+	(void)flush_out(t);
+	return true;
 }
 
 /* ---- open and close ------------------------------------------------------ */
@@ -274,24 +312,41 @@ int term_open(struct terminal **out, const struct term_options *o)
 	prepare_sequences(t, &sequences);
 	refresh();
 	if (use_mouse(t))
-		put(mouse_on, strlen(mouse_on));
+		(void)put(t, mouse_on, strlen(mouse_on));
 	guard_arm(&sequences);
 	*out = t;
 	return 0;
+}
+
+/* Curses writes, too, by the descriptor that blocks: what the terminal has not
+ * taken by now it need not show, and what curses says the guard says again. */
+static void leave_curses(struct terminal *t)
+{
+	int flags = fcntl(STDOUT_FILENO, F_GETFL);
+
+	if (!guard_armed())
+		return;
+	if (t->out_bytes)
+		tcflush(STDOUT_FILENO, TCOFLUSH);
+	if (flags >= 0)
+		fcntl(STDOUT_FILENO, F_SETFL, flags | O_NONBLOCK);
+	endwin();
+	if (flags >= 0)
+		fcntl(STDOUT_FILENO, F_SETFL, flags);
 }
 
 void term_close(struct terminal *t)
 {
 	if (!t)
 		return;
-	if (guard_armed())
-		endwin();
+	leave_curses(t);
 	guard_disarm();
 	delwin(t->input);
 	delscreen(t->screen);
 	close_fds(t);
 	grid_fini(&t->shown);
 	paint_fini(&t->paint);
+	free(t->out);
 	free(t);
 }
 
@@ -305,9 +360,9 @@ void term_change(struct terminal *t, const struct term_options *o)
 	guard_change(&sequences);
 	if (!guard_armed() || !capability("kmous"))
 		return;
-	put(mouse_off, strlen(mouse_off));
+	(void)put(t, mouse_off, strlen(mouse_off));
 	if (o->mouse)
-		put(mouse_on, strlen(mouse_on));
+		(void)put(t, mouse_on, strlen(mouse_on));
 }
 
 enum color_depth term_depth(const struct terminal *t)
@@ -358,14 +413,25 @@ void term_copy(struct terminal *t, const struct grid *g)
 {
 	if (!guard_armed())
 		return; /* stopped: another program has the screen */
+	if (!flush_out(t)) {
+		t->dropped = true;
+		return;
+	}
 	if (t->shown.w != g->w || t->shown.h != g->h)
 		t->repaint = true;
 	if (paint_diff(&t->paint, t->repaint ? NULL : &t->shown, g)) {
 		t->repaint = true;
 		return;
 	}
-	put(t->paint.bytes, t->paint.n);
-	remember(t, g);
+	if (put(t, t->paint.bytes, t->paint.n))
+		remember(t, g);
+	else
+		t->repaint = true;
+}
+
+bool term_shown(const struct terminal *t)
+{
+	return !t->out_bytes && !t->dropped;
 }
 
 void term_repaint(struct terminal *t)
@@ -444,7 +510,12 @@ struct term_event term_next(struct terminal *t)
 	wint_t key;
 
 	if (guard_resumed()) {
+		forget_out(t);
 		t->repaint = true;
+		return e;
+	}
+	if (flush_out(t) && t->dropped) {
+		t->dropped = false;
 		return e;
 	}
 	while (!hold(t, &e)) {

@@ -41,7 +41,7 @@ void term_change(struct terminal *t, const struct term_options *o);
 /* What it shows: never more than the options say and TERM, COLORTERM allow. */
 enum color_depth term_depth(const struct terminal *t);
 
-/* Readable when term_key has something to say. */
+/* Readable when term_next has something to say, or to do. */
 int term_fd(const struct terminal *t);
 
 /* Nothing beyond ASCII can be shown in this locale. */
@@ -50,8 +50,15 @@ bool term_ascii(const struct terminal *t);
 /* The size now; call again after SIGWINCH. */
 void term_size(struct terminal *t, int *w, int *h);
 
-/* Show the grid, which should have the size of the terminal. */
+/*
+ * Show the grid, which should have the size of the terminal.  Never waits: what a
+ * terminal does not take at once goes when it does, and frames that come before
+ * are dropped; then term_next says TERM_CHANGED.
+ */
 void term_copy(struct terminal *t, const struct grid *g);
+
+/* The terminal has taken the newest copy. */
+bool term_shown(const struct terminal *t);
 
 /* The next copy draws everything again, whatever is believed to be there. */
 void term_repaint(struct terminal *t);
@@ -61,7 +68,7 @@ struct term_event {
 		TERM_NONE,
 		TERM_KEY,     /* a character or enum input */
 		TERM_MOUSE,   /* at x, y */
-		TERM_CHANGED, /* resumed: draw again */
+		TERM_CHANGED, /* resumed, or frames were dropped: draw again */
 		TERM_LOST,    /* the terminal is gone */
 	} kind;
 	enum mouse mouse;

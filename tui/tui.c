@@ -102,6 +102,11 @@ int tui_fd(const struct tui *t)
 	return term_fd(t->term);
 }
 
+bool tui_shown(const struct tui *t)
+{
+	return term_shown(t->term);
+}
+
 unsigned tui_input(struct tui *t)
 {
 	unsigned wishes = TUI_NONE;

@@ -80,11 +80,16 @@ enum tui_wish {
  * restored by tui_close, at exit and on fatal signals. */
 int tui_open(struct tui **out, const struct tui_options *o);
 
-/* Descriptor to poll for keys. */
+/* Descriptor to poll for keys, and for room where the terminal had none: drawing
+ * never waits for a terminal that nobody reads. */
 int tui_fd(const struct tui *t);
 
-/* Read the keys that are there; enum tui_wish or-ed. */
+/* Read the keys that are there, go on with what was drawn; enum tui_wish
+ * or-ed. */
 unsigned tui_input(struct tui *t);
+
+/* The terminal has taken all that was drawn. */
+bool tui_shown(const struct tui *t);
 
 /* SIGWINCH arrived. */
 void tui_resized(struct tui *t);

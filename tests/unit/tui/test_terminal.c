@@ -24,6 +24,7 @@
 #define FRAMES 50
 #define STEADY_FRAME_BYTES 2048
 #define PATIENCE_MS 20000
+#define TOO_MANY 30u
 
 /* A child on a terminal of its own.  It may write a byte to `ready`, and goes
  * on when one comes back through `go`. */
@@ -118,6 +119,15 @@ static bool pass(int ready, int go)
 	return write(ready, "", 1) == 1 && read(go, &c, 1) == 1;
 }
 
+/* Until the terminal has taken all of the last frame. */
+static void wait_shown(struct tui *t)
+{
+	struct pollfd work = { .fd = tui_fd(t), .events = POLLIN };
+
+	while (!tui_shown(t) && poll(&work, 1, PATIENCE_MS) > 0)
+		tui_input(t);
+}
+
 static int run_frames(int ready, int go)
 {
 	const struct tui_options o = { .color = true };
@@ -131,12 +141,73 @@ static int run_frames(int ready, int go)
 	for (unsigned i = 0; i <= FRAMES; i++) {
 		scene_at(s, SCENE_NEAR, i);
 		tui_show(t, s);
+		wait_shown(t);
 		if (!pass(ready, go))
 			return 2;
 	}
 	tui_close(t);
 	free(s);
 	return pass(ready, go) ? 0 : 2;
+}
+
+/* Far more than a terminal takes that nobody reads. */
+static struct tui *show_too_much(struct snapshot *s)
+{
+	const struct tui_options o = { .color = true };
+	struct tui *t;
+
+	setenv("TERM", "xterm-256color", 1);
+	setenv("LC_ALL", "C.UTF-8", 1);
+	if (!s || tui_open(&t, &o))
+		return NULL;
+	for (unsigned i = 0; i < TOO_MANY; i++) {
+		scene_at(s, i % 2 ? SCENE_NEAR : SCENE_SOLO, i);
+		tui_show(t, s);
+		tui_change(t, &o); /* the next one is a whole one */
+	}
+	return t;
+}
+
+static int run_stuck(int ready, int go)
+{
+	struct snapshot *s = calloc(1, sizeof(*s));
+	struct tui *t = show_too_much(s);
+
+	if (!t || !pass(ready, go))
+		return 1;
+	/* somebody reads again: it is drawn to the end, and what comes after is
+	 * small again */
+	wait_shown(t);
+	if (!pass(ready, go))
+		return 2;
+	tui_show(t, s);
+	wait_shown(t);
+	if (!pass(ready, go))
+		return 3;
+	tui_close(t);
+	free(s);
+	return pass(ready, go) ? 0 : 4;
+}
+
+static int run_stuck_to_the_end(int ready, int go)
+{
+	struct snapshot *s = calloc(1, sizeof(*s));
+	struct tui *t = show_too_much(s);
+
+	if (!t || !pass(ready, go))
+		return 1;
+	tui_close(t);
+	free(s);
+	return pass(ready, go) ? 0 : 2;
+}
+
+static int run_stuck_until_killed(int ready, int go)
+{
+	struct snapshot *s = calloc(1, sizeof(*s));
+
+	if (show_too_much(s))
+		pass(ready, go);
+	return 2;
 }
 
 static int run_until_killed(int ready, int go)
@@ -241,6 +312,60 @@ static void test_steady_frames_are_small(void **state)
 	printf("# first frame %zu bytes, then %zu on average, %zu at most\n",
 	       first, sum / FRAMES, most);
 	assert_true(most <= STEADY_FRAME_BYTES);
+}
+
+/* It says ready, or ends, and nobody has read what it draws. */
+static void child_wait_unread(struct child *c)
+{
+	struct pollfd p = { .fd = c->ready, .events = POLLIN };
+	char byte;
+
+	assert_true(poll(&p, 1, PATIENCE_MS) > 0);
+	assert_true(read(c->ready, &byte, 1) >= 0);
+}
+
+static void test_a_terminal_that_is_not_read_holds_nothing(void **state)
+{
+	size_t behind, small;
+	struct child c;
+
+	(void)state;
+	child_start(&c, run_stuck, 200, 60);
+	child_wait_unread(&c);
+	child_go(&c);
+	behind = child_wait(&c);
+	child_go(&c);
+	small = child_wait(&c);
+	child_go(&c);
+	child_wait(&c);
+	check_modes(&c);
+	child_go(&c);
+	assert_int_equal(child_end(&c), 0);
+	printf("# %zu bytes behind, then %zu\n", behind, small);
+	/* not all of its frames, and the last one whole */
+	assert_true(behind < 400000 && behind > 10000 && small < 4000);
+}
+
+static void test_nor_does_leaving_it(void **state)
+{
+	struct child c;
+	int status;
+
+	(void)state;
+	child_start(&c, run_stuck_to_the_end, 200, 60);
+	child_wait_unread(&c);
+	child_go(&c);
+	child_wait_unread(&c);
+	check_modes(&c);
+	child_go(&c);
+	assert_int_equal(child_end(&c), 0);
+	child_start(&c, run_stuck_until_killed, 200, 60);
+	child_wait_unread(&c);
+	assert_int_equal(kill(c.pid, SIGTERM), 0);
+	child_wait_unread(&c);
+	check_modes(&c);
+	status = child_end(&c);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
 }
 
 static void killed_by(int sig)
@@ -354,6 +479,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_steady_frames_are_small),
+		cmocka_unit_test(
+			test_a_terminal_that_is_not_read_holds_nothing),
+		cmocka_unit_test(test_nor_does_leaving_it),
 		cmocka_unit_test(test_fatal_signals_give_the_terminal_back),
 		cmocka_unit_test(test_exit_gives_the_terminal_back),
 		cmocka_unit_test(test_a_stack_overflow_gives_the_terminal_back),
