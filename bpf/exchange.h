@@ -12,6 +12,7 @@
  *	path_emit()		ship a path that no table knows
  *	record_emit()		ship the record of an ended request
  *	histogram_add()		enum exchange_histogram
+ *	tls_begins(), tls_elsewhere(), tls_lone()	as tls.h says
  *
  * A request that was left when its client closed is in flight until the server
  * closes too, since until then the server works on it, and may even answer it
@@ -23,6 +24,7 @@
 #include "bpf/http.h"
 #include "bpf/reader.h"
 #include "bpf/slot.h"
+#include "bpf/tls.h"
 #include "wire/requests.h"
 
 #define EXCHANGE_STEPS 1024u /* windows and skips of a call; more are lost */
@@ -126,6 +128,10 @@ static __always_inline int request_scan(READER_PARAM struct conn *c,
 	int got;
 
 	n = reader_peek(READER_ARG r, &w, http_window_bytes(s));
+	if (s->state <= HTTP_LINE && tls_is_record(&w, n)) {
+		tls_found(c, s, now);
+		return 0;
+	}
 	if (s->state == HTTP_UNKNOWN && request_resync(s, &w, n))
 		return 1;
 	got = http_scan(s, &w, n);
@@ -154,6 +160,8 @@ HTTP_GLOBAL int request_step(READER_PARAM struct conn *c, struct reader *r,
 		return reader_next(READER_ARG r);
 	if (s->state == HTTP_OPAQUE)
 		return 1;
+	if (s->state == HTTP_TLS)
+		return tls_step(READER_ARG c, r, 0, now);
 	if (s->state != HTTP_LENGTH && s->state != HTTP_CHUNK)
 		return request_scan(READER_ARG c, r, now);
 	reader_skip_body(r, s);
@@ -428,6 +436,10 @@ static __always_inline int response_scan(READER_PARAM struct conn *c,
 	int got;
 
 	n = reader_peek(READER_ARG r, &w, http_window_bytes(s));
+	if (s->state <= HTTP_LINE && tls_is_record(&w, n)) {
+		tls_found(c, s, now);
+		return 0;
+	}
 	if (s->state == HTTP_UNKNOWN && response_resync(c, &w, n, now))
 		return 1;
 	if (s->state == HTTP_CHUNK && n)
@@ -469,6 +481,8 @@ HTTP_GLOBAL int response_step(READER_PARAM struct conn *c, struct reader *r,
 	switch (s->state) {
 	case HTTP_OPAQUE:
 		return 1;
+	case HTTP_TLS:
+		return tls_step(READER_ARG c, r, 1, now);
 	case HTTP_LENGTH:
 		answer_first(&c->answer, response_slot(c), 0, now);
 		c->answer.body_bytes += reader_skip_body(r, s);
@@ -520,14 +534,6 @@ static __always_inline int response_quick(READER_PARAM struct conn *c,
 }
 
 /* ---- a connection -------------------------------------------------------- */
-
-/* Seen from its first byte; one that is not starts as all zero. */
-static __always_inline void conn_fresh(struct conn *c)
-{
-	http_begin(&c->in);
-	c->out.flags = HTTP_RESPONSE;
-	http_begin(&c->out);
-}
 
 /* Bytes of a call that were not followed to its end. */
 static __always_inline void conn_check(struct http_stream *s,
@@ -587,6 +593,7 @@ static __always_inline void conn_sweep(struct conn *c, __u64 now)
 {
 	__u64 seen = c->left_ns;
 
+	tls_settle(c, now);
 	if (!c->client_closed || c->closed)
 		return;
 	if (c->answer.last_ns > seen)

@@ -95,6 +95,13 @@ static __always_inline void oldest_seen(const struct slot *s)
 		shared.oldest_ns = start;
 }
 
+static __always_inline void conn_look(struct conn *c)
+{
+	conn_sweep(c, bpf_ktime_get_ns());
+	for (int i = 0; i < (int)EXCHANGE_SLOTS; i++)
+		oldest_seen(&c->slots[i]);
+}
+
 /* NULL: not followed, or seen for the first time. */
 static __always_inline struct conn *tcp_seen(struct sock *sk)
 {
@@ -107,7 +114,10 @@ static __always_inline struct conn *tcp_seen(struct sock *sk)
 	if (state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT)
 		return NULL;
 	c = conn_make(sk);
-	if (!c || !conn_claim(c, sk_read(sk, __sk_common.skc_num), state))
+	if (!c)
+		return NULL;
+	c->tls.socket = (__u64)sk;
+	if (!conn_claim(c, sk_read(sk, __sk_common.skc_num), state))
 		return c;
 	conn_judge(c, sk);
 	return NULL;
@@ -149,9 +159,10 @@ int existing(struct bpf_iter__task_file *ctx)
 		return 0;
 	if (shared.settle)
 		conn_settle(c, bpf_ktime_get_ns());
-	conn_sweep(c, bpf_ktime_get_ns());
-	for (int i = 0; i < (int)EXCHANGE_SLOTS; i++)
-		oldest_seen(&c->slots[i]);
+	conn_look(c);
+	c = tls_conn_of(c);
+	if (c)
+		conn_look(c);
 	return 0;
 }
 

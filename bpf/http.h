@@ -41,6 +41,7 @@ enum http_state {
 	HTTP_TRAILER,
 	HTTP_CLOSE,  /* body until the connection closes */
 	HTTP_OPAQUE, /* not HTTP/1.x any more */
+	HTTP_TLS,    /* records of TLS (tls.h) */
 };
 
 enum http_flag {

@@ -24,6 +24,7 @@ typedef __u32 __wsum;
 enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
@@ -195,6 +196,7 @@ struct pt_regs___x86 {
 	unsigned long di;
 	unsigned long si;
 	unsigned long dx;
+	unsigned long cx;
 	unsigned long r10;
 	unsigned long ax;
 	unsigned long orig_ax;

@@ -6,6 +6,25 @@
 
 #include "bpf/program.h"
 
+/* The same happens to the plain text of the connection. */
+static __always_inline void tls_life(struct conn *c, int state, int error)
+{
+	struct conn *plain = tls_conn_of(c);
+	__u64 socket = c->tls.socket;
+
+	if (plain && state == TCP_CLOSE_WAIT)
+		conn_event(plain, CONN_CLIENT_CLOSED, 0, bpf_ktime_get_ns());
+	else if (plain && (state == TCP_FIN_WAIT1 || state == TCP_LAST_ACK))
+		conn_event(plain, CONN_SERVER_CLOSED, 0, bpf_ktime_get_ns());
+	else if (plain && state == TCP_CLOSE)
+		conn_event(plain, CONN_GONE, error, bpf_ktime_get_ns());
+	if (state != TCP_CLOSE)
+		return;
+	if (c->tls.inferred && tls_elsewhere(c))
+		tls_forget(c, bpf_ktime_get_ns());
+	bpf_map_delete_elem(&tls_sockets, &socket);
+}
+
 static __always_inline int life_cycle(struct sock *sk, int before, int after)
 {
 	struct conn *c;
@@ -30,6 +49,8 @@ static __always_inline int life_cycle(struct sock *sk, int before, int after)
 	else if (after == TCP_CLOSE)
 		conn_event(c, CONN_GONE, sk_read(sk, sk_err),
 			   bpf_ktime_get_ns());
+	if (c->tls.kind)
+		tls_life(c, after, sk_read(sk, sk_err));
 	return 0;
 }
 
@@ -61,6 +82,8 @@ int BPF_PROG(on_destroy, struct sock *sk)
 	if (!c)
 		return 0;
 	conn_event(c, CONN_GONE, sk_read(sk, sk_err), bpf_ktime_get_ns());
+	if (c->tls.kind)
+		tls_life(c, TCP_CLOSE, sk_read(sk, sk_err));
 	bpf_map_delete_elem(&conns, &key);
 	return 0;
 }

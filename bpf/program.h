@@ -9,6 +9,8 @@
  *	SOCKETS_BY_ADDRESS	it is a number: the state is in a table, up to
  *				CONNECTIONS_MAX, and fields are copied out
  *	SOURCE_IS_PACKETS	bytes are those of a packet
+ *	SOURCE_IS_LIBRARY	bytes are those of SSL objects (tls.bpf.c), and no
+ *				socket is seen
  */
 #ifndef MOETOP_BPF_PROGRAM_H
 #define MOETOP_BPF_PROGRAM_H
@@ -118,7 +120,11 @@ static __always_inline void histogram_add(__u32 which, __u64 ns)
 	h->buckets[bucket]++;
 }
 
+#include "bpf/tls_tables.h"
+
 #include "bpf/exchange.h"
+
+#ifndef SOURCE_IS_LIBRARY
 
 /* ---- the state of a connection ------------------------------------------- */
 
@@ -130,8 +136,6 @@ struct {
 	__type(key, __u64);
 	__type(value, struct conn);
 } conns SEC(".maps");
-
-static const struct conn conn_none;
 
 static __always_inline struct conn *conn_find(void *sk)
 {
@@ -207,11 +211,15 @@ static __always_inline struct conn *conn_new(struct sock *sk)
 {
 	struct conn *c = conn_make(sk);
 
-	if (c)
-		conn_claim(c, sk_read(sk, __sk_common.skc_num),
-			   sk_read(sk, __sk_common.skc_state));
+	if (!c)
+		return NULL;
+	conn_claim(c, sk_read(sk, __sk_common.skc_num),
+		   sk_read(sk, __sk_common.skc_state));
+	c->tls.socket = (__u64)sk;
 	return c;
 }
+#endif
+
 #endif
 
 #endif

@@ -37,6 +37,8 @@ struct tracker_shared {
 	__u64 oldest_ns;    /* start of the oldest request seen by the walk */
 	__u64 listens; /* times that a TCP socket began or ceased to listen */
 	__u64 listeners; /* sum over those that the walk saw, and who holds them */
+	__u32 tls_returns; /* that of SSL_write should be probed (libssl.h) */
+	__u32 tls_settled; /* what can be probed is, for now */
 };
 
 #endif

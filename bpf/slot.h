@@ -27,8 +27,16 @@ enum { ENDED_COMPLETED, ENDED_BY_CLIENT, ENDED_BY_SERVER };
 /*
  * State word of a slot: one of these, and the endpoint in the next byte.  A
  * guessed one may not exist; it is in the gauge of guesses and in no counter.
+ * Nor are those that are inferred from the times of TLS records (tls.h).
  */
-enum { SLOT_FREE, SLOT_WAITING, SLOT_STREAMING, SLOT_GUESSED };
+enum {
+	SLOT_FREE,
+	SLOT_WAITING,
+	SLOT_STREAMING,
+	SLOT_GUESSED,
+	SLOT_TLS_WAITING,
+	SLOT_TLS_STREAMING,
+};
 
 /* Of an adopted slot: how sure it is that it exists. */
 enum { GUESS_NONE, GUESS_MAYBE, GUESS_SURE };
@@ -51,6 +59,38 @@ struct answer {
 	__u16 pad;
 };
 
+/* A connection that is encrypted, as its socket shows it (tls.h). */
+enum tls_kind {
+	TLS_NONE,
+	TLS_FRESH, /* seen from its first byte */
+	TLS_OLD,   /* from its middle */
+};
+
+enum tls_where {
+	TLS_NOWHERE,
+	TLS_SOMEWHERE, /* its process shows plain text: that of it, too */
+	TLS_PAIRED,    /* and it is known which */
+};
+
+/* When a write of plain text counts. */
+enum tls_writes { TLS_WRITES_OPEN, TLS_WRITES_BEGIN, TLS_WRITES_RETURN };
+
+/* What is known of a connection that is encrypted (tls.h). */
+struct tls_state {
+	__u64 socket;    /* its address, which names it in tables; 0: none */
+	__u64 candidate; /* SSL object that may be that of the socket */
+	__u64 since_ns;  /* when it was seen to be encrypted */
+	__u32 tgid;      /* of the process that reads it */
+	__u8 kind;       /* enum tls_kind */
+	__u8 sent;       /* the server has sent application records */
+	__u8 finished;   /* the client has ended the handshake */
+	__u8 answered;   /* the server has sent something since it was asked */
+	__u8 inferred;   /* counted as a connection without plain text */
+	__u8 writes;     /* of plain text: enum tls_writes */
+	__u8 longer;     /* than its text is a record, of the candidate */
+	__u8 pad[5];
+};
+
 struct conn {
 	struct http_stream in, out;
 	__u64 known;   /* counted as a connection */
@@ -70,10 +110,19 @@ struct conn {
 	__u8 client_closed;
 	__u8 guess; /* GUESS_* */
 	__u8 responding;
+	struct tls_state tls;
 	struct answer answer;
 	struct slot slots[EXCHANGE_SLOTS];
 	struct slot adopted;
 };
+
+/* Seen from its first byte; one that is not starts as all zero. */
+static __always_inline void conn_fresh(struct conn *c)
+{
+	http_begin(&c->in);
+	c->out.flags = HTTP_RESPONSE;
+	http_begin(&c->out);
+}
 
 #define exchange_add(word, n) ((void)__sync_fetch_and_add(&(word), (n)))
 
@@ -97,6 +146,10 @@ static __always_inline void gauge_add(__u64 word, __s64 n)
 		exchange_add(gauges.streaming[e], n);
 	else if ((word & 0xff) == SLOT_GUESSED)
 		exchange_add(gauges.guessed[e], n);
+	else if ((word & 0xff) == SLOT_TLS_WAITING)
+		exchange_add(gauges.inferred_waiting, n);
+	else if ((word & 0xff) == SLOT_TLS_STREAMING)
+		exchange_add(gauges.inferred_streaming, n);
 }
 
 /* 0: someone else has moved it. */
@@ -137,7 +190,7 @@ HTTP_GLOBAL int slot_close(struct slot *s, const struct answer *a, __u32 port,
 	if (word == SLOT_FREE)
 		return 0;
 	gauge_add(word, -1);
-	if ((word & 0xff) == SLOT_GUESSED)
+	if ((word & 0xff) >= SLOT_GUESSED)
 		return 0;
 	r.start_ns = s->start_ns;
 	r.end_ns = now;

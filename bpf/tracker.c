@@ -13,6 +13,7 @@
 
 #include "bpf/diag.h"
 #include "bpf/endpoints.h"
+#include "bpf/libssl.h"
 #include "bpf/loopback.h"
 #include "bpf/path.h"
 #include "bpf/refusal.h"
@@ -30,6 +31,7 @@
 struct tracker {
 	const struct rung *rung; /* NULL: diag */
 	struct rung_programs bpf;
+	struct libssl *libssl; /* NULL: not needed so far */
 	struct ring_buffer *ring;
 	struct request_histogram *per_cpu; /* one for each possible CPU */
 	int cpus;
@@ -148,6 +150,8 @@ int tracker_drain(struct tracker *t,
 	if (!t->rung)
 		return 0;
 	walk(t);
+	if (t->libssl)
+		libssl_tend(t->libssl, clock_now_ns());
 	t->fn = fn;
 	t->arg = arg;
 	t->drained = 0;
@@ -320,6 +324,36 @@ int tracker_histogram(struct tracker *t, enum tracker_histogram which,
 	}
 	*out = sum;
 	return 0;
+}
+
+/* ---- TLS ----------------------------------------------------------------- */
+
+int tracker_tls_attach(struct tracker *t, const struct tracker_tls *library)
+{
+	int err = 0;
+
+	if (!t->rung || *t->rung->letter == 'C')
+		return -EOPNOTSUPP;
+	if (!t->libssl)
+		err = libssl_open(&t->libssl, &t->bpf);
+	return err ? err : libssl_attach(t->libssl, library);
+}
+
+void tracker_tls_settle(struct tracker *t)
+{
+	if (t->rung)
+		t->bpf.shared->tls_settled = 1;
+}
+
+void tracker_tls_keep(struct tracker *t, const pid_t *pids, size_t n)
+{
+	if (t->libssl)
+		libssl_keep(t->libssl, pids, n);
+}
+
+unsigned tracker_tls_processes(const struct tracker *t)
+{
+	return t->libssl ? libssl_processes(t->libssl) : 0;
 }
 
 /* ---- opening ------------------------------------------------------------- */
@@ -556,6 +590,7 @@ void tracker_close(struct tracker *t)
 	if (!t)
 		return;
 	ring_buffer__free(t->ring);
+	libssl_close(t->libssl);
 	rung_close(&t->bpf);
 	if (t->diag >= 0)
 		close(t->diag);

@@ -16,9 +16,8 @@
  *
  * UNIX stream sockets are followed by K, F, P and S (bpf/unix.h).
  *
- * Not followed: MPTCP (but by K), HTTP/2, and TLS, of which the
- * kernel sees ciphertext; each connection with one of the latter two counts as
- * desyncs.  Bytes that go by io_uring or sendfile are fine inside a body of
+ * Not followed: MPTCP (but by K), and HTTP/2, of which each connection counts
+ * as a desync.  Bytes that go by io_uring or sendfile are fine inside a body of
  * known length.
  *
  * Not thread-safe: one thread owns a tracker.
@@ -29,6 +28,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "wire/requests.h"
 
@@ -139,6 +139,51 @@ int tracker_histogram(struct tracker *t, enum tracker_histogram which,
 int tracker_drain(struct tracker *t,
 		  void (*fn)(const struct request_record *r, void *arg),
 		  void *arg);
+
+/* ---- TLS that the server ends itself ------------------------------------- */
+
+/* Functions of OpenSSL, by which its plain text is followed. */
+enum tracker_tls_function {
+	TRACKER_TLS_READ,      /* SSL_read */
+	TRACKER_TLS_READ_EX,   /* SSL_read_ex */
+	TRACKER_TLS_WRITE,     /* SSL_write */
+	TRACKER_TLS_WRITE_EX,  /* SSL_write_ex */
+	TRACKER_TLS_HANDSHAKE, /* SSL_do_handshake */
+	TRACKER_TLS_SET_BIO,   /* SSL_set_bio */
+	TRACKER_TLS_FREE,      /* SSL_free */
+	TRACKER_TLS_FUNCTIONS
+};
+
+/* A libssl in a process; offsets are those of its file. */
+struct tracker_tls {
+	pid_t pid;
+	uint64_t base;  /* its address there: tells two of one process */
+	char path[256]; /* that opens the file */
+	uint64_t entry[TRACKER_TLS_FUNCTIONS]; /* 0: it has none */
+	/* an instruction that is cheaper to probe, with all arguments still in
+	 * their registers; else the entry */
+	uint64_t inside[TRACKER_TLS_FUNCTIONS];
+	bool native; /* it may write to sockets by itself (not Python) */
+};
+
+/*
+ * Follow the plain text of a library in a process, from its next handshakes and
+ * writes on.  What is followed already stays as it is.  0.  -EOPNOTSUPP: not
+ * with this source.  -EPERM, -EACCES: not with these capabilities.  -ENOSPC: 64
+ * libraries are.  -errno.  Without it, or where a connection is not made by such
+ * a library, its requests are inferred from timing, as gauges only.  The first
+ * call takes 0.1 to 0.3 s.
+ */
+int tracker_tls_attach(struct tracker *t, const struct tracker_tls *library);
+
+/* What can be followed is; from now on, other TLS is inferred from timing. */
+void tracker_tls_settle(struct tracker *t);
+
+/* Leave all processes but these. */
+void tracker_tls_keep(struct tracker *t, const pid_t *pids, size_t n);
+
+/* Processes whose plain text is followed. */
+unsigned tracker_tls_processes(const struct tracker *t);
 
 void tracker_close(struct tracker *t);
 

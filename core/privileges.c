@@ -291,7 +291,8 @@ uint64_t privileges_needed(const struct privileges_facts *f)
 		need &= ~PRIVILEGE(CAP_SYS_RESOURCE);
 	if (f->requests && !f->by_packets)
 		need &= ~PRIVILEGE(CAP_NET_ADMIN);
-	if (f->agents && !f->filtered && !f->other_network && !f->counters)
+	if (f->agents && !f->filtered && !f->other_network && !f->counters &&
+	    !f->tls)
 		need &= ~PRIVILEGE(CAP_SYS_ADMIN);
 	if (f->model && f->agents && !f->other_user)
 		need &= ~PRIVILEGE(CAP_DAC_READ_SEARCH);

@@ -122,6 +122,7 @@ bool privileges_trust(const struct stat *file);
 struct privileges_facts {
 	bool requests;      /* the source of requests works, or is not wanted */
 	bool by_packets;    /* and it is that of the packets, C */
+	bool tls;           /* the server has encrypted connections */
 	bool counters;      /* that only CAP_SYS_ADMIN may read are wanted */
 	bool agents;        /* every GPU process has its agent, or never will */
 	bool filtered;      /* a process of the server has seccomp filters */

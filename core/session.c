@@ -152,6 +152,7 @@ static void drop_unneeded(struct session *s, const struct snapshot *now)
 	const struct privileges_facts facts = {
 		.requests = s->settings->no_bpf || t1->state == TIER_OK,
 		.by_packets = now->health.rung[0] == 'C',
+		.tls = now->requests.tls > 0,
 		.counters = s->settings->counters != COUNTERS_OFF &&
 			    privileges_counters() >> CAP_SYS_ADMIN & 1,
 		.agents = agents_settled(s, now),

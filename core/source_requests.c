@@ -7,6 +7,7 @@
  */
 #include "bpf/tracker.h"
 #include "core/source.h"
+#include "core/tls_follow.h"
 #include "core/window_hist.h"
 #include "wire/clock.h"
 
@@ -34,6 +35,8 @@ struct source {
 	uint64_t queues_ns;          /* when the queues were looked at */
 	bool have_queues;
 	uint64_t unread_bytes, backlog;
+	struct tls_follow tls;
+	unsigned tls_grown; /* of the target, when TLS was looked for */
 };
 
 #define QUEUES_PERIOD_NS 1000000000ull
@@ -174,6 +177,20 @@ static int follow_target(struct source *s)
 	return err;
 }
 
+/* Processes that serve may come, and load their libraries late. */
+static void follow_tls(struct source *s, uint64_t now_ns)
+{
+	const struct target *t = s->target;
+
+	if (tracker_estimates(s->tracker) ||
+	    (s->tls.looked_ns && t->grown == s->tls_grown &&
+	     now_ns - s->tls.looked_ns < TLS_FOLLOW_AGAIN_NS))
+		return;
+	s->tls_grown = t->grown;
+	tls_follow(&s->tls, s->tracker, t->pids, t->n_pids, t->ports,
+		   t->n_ports, now_ns);
+}
+
 static int requests_poll(struct source *s, uint64_t now_ns)
 {
 	/* the records make room; what they tell is in the histograms, too */
@@ -187,6 +204,7 @@ static int requests_poll(struct source *s, uint64_t now_ns)
 	err = follow_target(s);
 	if (err)
 		return err;
+	follow_tls(s, now_ns);
 	s->context->listeners = tracker_listeners(s->tracker);
 	tracker_read(s->tracker, &s->gauges, &s->counters);
 	s->now_ns = now_ns;
@@ -215,6 +233,12 @@ static const struct sample_hist *last_minute(struct source *s,
 	return &s->hists[which].out;
 }
 
+static void counts_unknown(struct sample *out)
+{
+	out->started = out->completed = out->aborted = out->events = NAN;
+	out->d_started = out->d_events = NAN;
+}
+
 /* All that is known without counting: what is in flight, about. */
 static void sample_estimate(struct source *s, struct sample *out)
 {
@@ -224,8 +248,7 @@ static void sample_estimate(struct source *s, struct sample *out)
 	out->requests_guessed = true;
 	out->waiting = gauge(s->gauges.waiting[g]);
 	out->streaming = gauge(s->gauges.streaming[g]);
-	out->started = out->completed = out->aborted = out->events = NAN;
-	out->d_started = out->d_events = NAN;
+	counts_unknown(out);
 }
 
 static void requests_sample(struct source *s, struct sample *out)
@@ -240,9 +263,11 @@ static void requests_sample(struct source *s, struct sample *out)
 		return;
 	}
 	out->have_requests = true;
-	out->requests_guessed = s->gauges.guessed[g] > 0;
-	out->waiting = gauge(s->gauges.waiting[g] + s->gauges.guessed[g]);
-	out->streaming = gauge(s->gauges.streaming[g]);
+	out->requests_guessed = s->gauges.guessed[g] > 0 || c->tls_inferred;
+	out->waiting = gauge(s->gauges.waiting[g] + s->gauges.guessed[g]) +
+		       gauge(s->gauges.inferred_waiting);
+	out->streaming = gauge(s->gauges.streaming[g]) +
+			 gauge(s->gauges.inferred_streaming);
 	out->started = (double)c->started[g];
 	out->completed = (double)c->completed[g];
 	out->aborted = (double)(c->client_aborted[g] + c->server_aborted[g]);
@@ -250,6 +275,8 @@ static void requests_sample(struct source *s, struct sample *out)
 	out->d_started = (double)(c->started[g] - s->sampled.started[g]);
 	out->d_events = (double)(c->events[g] - s->sampled.events[g]);
 	s->sampled = *c;
+	if (c->tls_inferred && !c->started[g]) /* all of it went by unread */
+		counts_unknown(out);
 	out->ttft = last_minute(s, TRACKER_TTFT);
 	out->gap = last_minute(s, TRACKER_GAP);
 	out->duration = last_minute(s, TRACKER_DURATION);
@@ -276,17 +303,19 @@ static void describe_tier(struct source *s, struct snapshot *out)
 	bool estimates = tracker_estimates(s->tracker);
 	const char *no_unix = tracker_unix_refused(s->tracker);
 	char what[sizeof(out->health.tiers[0].what)], queues[64] = "";
+	char tls[128];
 
 	if (s->have_queues && (s->unread_bytes || s->backlog))
 		snprintf(queues, sizeof(queues),
 			 "; unread %llu bytes, not accepted %llu",
 			 (unsigned long long)s->unread_bytes,
 			 (unsigned long long)s->backlog);
-	snprintf(what, sizeof(what), "%s by %s%s%s%s%s%s%s",
+	tls_follow_say(&s->tls, &s->counters, tls, sizeof(tls));
+	snprintf(what, sizeof(what), "%s by %s%s%s%s%s%s%s%s",
 		 estimates ? "requests are estimated"
 			   : "requests in flight, from the kernel",
 		 rung, *no_unix ? ", but none by its UNIX socket: " : "",
-		 no_unix, queues, *refused ? " (" : "", refused,
+		 no_unix, tls, queues, *refused ? " (" : "", refused,
 		 *refused ? ")" : "");
 	source_tier(out, TIER_T1, estimates ? TIER_MISSING : TIER_OK, what,
 		    estimates
@@ -326,6 +355,11 @@ static void describe_counts(struct source *s, struct snapshot_requests *out)
 		n[REQUESTS_SERVER_ABORTED] = c->server_aborted[e];
 		n[REQUESTS_EVENTS] = c->events[e];
 	}
+	out->tls = c->tls_connections;
+	out->tls_followed = c->tls_read;
+	out->tls_inferred = c->tls_inferred;
+	out->inferred_waiting = (uint64_t)gauge(s->gauges.inferred_waiting);
+	out->inferred_streaming = (uint64_t)gauge(s->gauges.inferred_streaming);
 	out->have_queues = s->have_queues;
 	out->unread_bytes = s->unread_bytes;
 	out->not_accepted = s->backlog;

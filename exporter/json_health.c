@@ -81,6 +81,25 @@ void json_put_health(struct text *t, const struct snapshot *s)
 	jput_end(t, '}');
 }
 
+static void put_tls(struct text *t, const struct snapshot_requests *r)
+{
+	const char *source = NULL;
+
+	if (r->tls_followed)
+		source = value_source_name(SOURCE_MEASURED);
+	if (r->tls_inferred)
+		source = REQUESTS_TLS_INFERRED;
+	jput_key(t, "tls");
+	jput_begin(t, '{');
+	jput_count(t, "connections", r->tls);
+	jput_count(t, "followed", r->tls_followed);
+	jput_count(t, "inferred", r->tls_inferred);
+	jput_count(t, "waiting", r->inferred_waiting);
+	jput_count(t, "streaming", r->inferred_streaming);
+	jput_string(t, "source", source);
+	jput_end(t, '}');
+}
+
 void json_put_requests(struct text *t, const struct snapshot_requests *r)
 {
 	static const char *const classes[] = { "other", "generation", "pooling",
@@ -109,5 +128,6 @@ void json_put_requests(struct text *t, const struct snapshot_requests *r)
 	jput_double(t, "not_accepted",
 		    r->have_queues ? (double)r->not_accepted : NAN);
 	jput_double(t, "oldest_seconds", r->oldest_seconds);
+	put_tls(t, r);
 	jput_end(t, '}');
 }

@@ -250,6 +250,14 @@ static const struct row json_rows[] = {
 	    "`unread_bytes` that the server has received and not read, "
 	    "connections `not_accepted`, and `oldest_seconds`, the age of the "
 	    "oldest request in flight, looked up every few seconds" } },
+	{ { "`requests.tls`", "object",
+	    "encrypted connections so far: `connections`, of which `followed` "
+	    "in plain text, so that their requests are counted above, and "
+	    "`inferred`: of those, no more is known than when records go by, "
+	    "and `waiting` and `streaming`, which are in no count above but in "
+	    "`requests_in_flight`, are about right. `source` is `measured`, "
+	    "or `inferred from timing (TLS)` as soon as there is one of the "
+	    "latter kind; `null` without TLS" } },
 	{ { "`health.tiers.T`", "object",
 	    "T is `T0`, `T1`, `T2`, `T3` or `C`: `state` (`ok`, `missing`, "
 	    "`off`), `what` it gives, `remedy` that would enable it" } },

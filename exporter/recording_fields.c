@@ -152,8 +152,11 @@ static const struct shape check_shape =
 #define Q(kind, name) \
 	FIELD(kind, struct snapshot_requests, Moetop__Requests, name)
 static const struct field requests_fields[] = {
-	Q(BOOL, known),       Q(BOOL, have_queues),     Q(U64, unread_bytes),
-	Q(U64, not_accepted), Q(MAYBE, oldest_seconds),
+	Q(BOOL, known),           Q(BOOL, have_queues),
+	Q(U64, unread_bytes),     Q(U64, not_accepted),
+	Q(MAYBE, oldest_seconds), Q(U64, tls),
+	Q(U64, tls_followed),     Q(U64, tls_inferred),
+	Q(U64, inferred_waiting), Q(U64, inferred_streaming),
 };
 const struct shape requests_shape =
 	SHAPE(requests, requests_fields, struct snapshot_requests);

@@ -307,7 +307,15 @@ struct snapshot_requests {
 	bool have_queues; /* what the server cannot see itself */
 	uint64_t unread_bytes, not_accepted;
 	double oldest_seconds; /* age of the oldest in flight; NAN unknown */
+	/* encrypted connections so far: all; those followed in plain text, which
+	 * are in the counts; those of which the timing of records is known */
+	uint64_t tls, tls_followed, tls_inferred;
+	/* requests of the last kind now, in no count above */
+	uint64_t inferred_waiting, inferred_streaming;
 };
+
+/* Where the figures of such a connection come from. */
+#define REQUESTS_TLS_INFERRED "inferred from timing (TLS)"
 
 struct snapshot {
 	double time; /* unix seconds */

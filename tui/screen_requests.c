@@ -57,7 +57,8 @@ static void draw_totals(struct view *v, struct rect r)
 	fields_add(&total, 1, STYLE_DIM, "", "since attach");
 	if (s->health.rung[0])
 		fields_add(&total, 2, STYLE_NORMAL, "source", "%s",
-			   s->health.rung);
+			   s->requests.tls_inferred ? REQUESTS_TLS_INFERRED
+						    : s->health.rung);
 	fields_draw(&v->grid, r, 0, GAP, &total, NULL);
 }
 

@@ -39,6 +39,9 @@ struct request_gauges {
 	__s64 waiting[ENDPOINTS];
 	__s64 streaming[ENDPOINTS];
 	__s64 guessed[ENDPOINTS];
+	/* of TLS that nobody reads for us, from the times of its records */
+	__s64 inferred_waiting;
+	__s64 inferred_streaming;
 };
 
 /*
@@ -59,6 +62,9 @@ struct request_counters {
 	__u64 records_lost; /* request records that found the ring full */
 	__u64 connections;
 	__u64 overflows; /* connections that found the table full */
+	__u64 tls_connections; /* seen to be encrypted */
+	__u64 tls_read;        /* of those, followed in plain text */
+	__u64 tls_inferred;    /* and those whose times tell all that is known */
 };
 
 /*

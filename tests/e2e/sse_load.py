@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""sse_load.py PORT USERS ROUNDS - clients that stream, probe and walk away
+"""sse_load.py PORT USERS ROUNDS [tls] - clients that stream, probe and walk away
 
 Each user keeps one connection as long as it lasts and does ROUNDS times: a
 health check, then a stream or a JSON completion; some leave a stream in the
@@ -9,10 +9,15 @@ import asyncio
 import json
 import random
 import socket
+import ssl
 import struct
 import sys
 
 PROMPT = "word " * 40
+TLS = None
+if "tls" in sys.argv[4:]:
+    TLS = ssl.create_default_context()
+    TLS.check_hostname, TLS.verify_mode = False, ssl.CERT_NONE
 
 
 class User:
@@ -24,7 +29,7 @@ class User:
     async def ask(self, method, path, body=b""):
         if self.writer is None:
             self.reader, self.writer = await asyncio.open_connection(
-                "127.0.0.1", self.port)
+                "127.0.0.1", self.port, ssl=TLS)
         self.writer.write(b"%s %s HTTP/1.1\r\nHost: x\r\n"
                           b"Content-Type: application/json\r\n"
                           b"Content-Length: %d\r\n\r\n%s" %

@@ -1,7 +1,7 @@
 /*
  * trackdump.c - what the request tracker sees, as JSON lines
  *
- *	trackdump PORT...
+ *	trackdump PORT... [pid=PID]...
  *
  * "ready" once it counts; then a line with all gauges and counters 50 times a
  * second, with the CLOCK_MONOTONIC times before and after they were read, and a
@@ -10,6 +10,7 @@
  * permission, 3: not on this kernel, 1: any other reason, said on stderr.
  */
 #include "bpf/tracker.h"
+#include "core/tls_follow.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #define PERIOD_MS 20
+#define PIDS_MAX 16u
 
 static uint64_t now_ns(void)
 {
@@ -79,9 +81,16 @@ static void print_state(struct tracker *t)
 	print_counter("events", c.events);
 	print_counter("failed", c.failed);
 	printf(",\"desyncs\":%" PRIu64 ",\"resyncs\":%" PRIu64
-	       ",\"records_lost\":%" PRIu64 ",\"connections\":%" PRIu64 "}\n",
+	       ",\"records_lost\":%" PRIu64 ",\"connections\":%" PRIu64,
 	       (uint64_t)c.desyncs, (uint64_t)c.resyncs,
 	       (uint64_t)c.records_lost, (uint64_t)c.connections);
+	printf(",\"inferred\":[%" PRId64 ",%" PRId64 "],\"tls\":%" PRIu64
+	       ",\"tls_read\":%" PRIu64 ",\"tls_inferred\":%" PRIu64
+	       ",\"overflows\":%" PRIu64 ",\"missed\":%" PRIu64 "}\n",
+	       (int64_t)g.inferred_waiting, (int64_t)g.inferred_streaming,
+	       (uint64_t)c.tls_connections, (uint64_t)c.tls_read,
+	       (uint64_t)c.tls_inferred, (uint64_t)c.overflows,
+	       tracker_missed(t));
 }
 
 static int dump(struct tracker *t)
@@ -101,9 +110,22 @@ static int dump(struct tracker *t)
 	return 0;
 }
 
+/* In these processes, plain text too. */
+static void follow(struct tracker *t, const pid_t *pids, unsigned n,
+		   const uint16_t *ports, unsigned n_ports)
+{
+	struct tls_follow f = { 0 };
+
+	tls_follow(&f, t, pids, n, ports, n_ports, 1);
+	if (n && *tls_follow_why(&f))
+		fprintf(stderr, "trackdump: TLS: %s\n", tls_follow_why(&f));
+}
+
 int main(int argc, char **argv)
 {
 	uint16_t ports[TRACKER_PORTS_MAX];
+	pid_t pids[PIDS_MAX];
+	unsigned n_pids = 0;
 	struct tracker_config config = { .ports = ports,
 					 .rung = getenv("MOETOP_TRACKER") };
 	struct tracker *t;
@@ -111,7 +133,11 @@ int main(int argc, char **argv)
 	int err;
 
 	for (int i = 1; i < argc && config.n_ports < TRACKER_PORTS_MAX; i++)
-		ports[config.n_ports++] = (uint16_t)strtoul(argv[i], NULL, 10);
+		if (strncmp(argv[i], "pid=", 4))
+			ports[config.n_ports++] =
+				(uint16_t)strtoul(argv[i], NULL, 10);
+		else if (n_pids < PIDS_MAX)
+			pids[n_pids++] = (pid_t)strtoul(argv[i] + 4, NULL, 10);
 	err = tracker_open(&t, &config, why, sizeof(why));
 	if (err) {
 		fprintf(stderr, "trackdump: %s\n", why);
@@ -119,6 +145,7 @@ int main(int argc, char **argv)
 			return 3;
 		return err == -EPERM ? 4 : 1;
 	}
+	follow(t, pids, n_pids, ports, (unsigned)config.n_ports);
 	err = dump(t);
 	tracker_close(t);
 	return err;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""uvicorn_app.py PORT LOG - a FastAPI server that knows its own load
+"""uvicorn_app.py PORT LOG [KEY CERTIFICATE] - a FastAPI server that knows its own load
 
 The outermost ASGI middleware notes every start and end of a request with
 CLOCK_MONOTONIC, which is the clock of the tracker.  A heartbeat notes how its
@@ -88,8 +88,9 @@ async def chat(request: Request):
 
 def main():
     port, path = int(sys.argv[1]), sys.argv[2]
+    tls = dict(zip(("ssl_keyfile", "ssl_certfile"), sys.argv[3:]))
     uvicorn.run(log, host="127.0.0.1", port=port, loop="uvloop",
-                http="httptools", log_level="warning", access_log=False)
+                http="httptools", log_level="warning", access_log=False, **tls)
     with open(path, "w") as f:
         json.dump({"requests": log.requests, "beats": log.beats}, f)
 

@@ -398,7 +398,7 @@ static void foreign_protocols_are_left_alone(void **state)
 {
 	static const char *const bytes[] = {
 		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-		"\x16\x03\x01\x02\x01\x01",
+		"\x16\x02\x01\x02\x01\x01\r\n",
 		"GET\r\n",
 	};
 

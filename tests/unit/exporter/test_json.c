@@ -229,7 +229,7 @@ static void requests_are_split_by_what_they_are_for(void **state)
 	s.requests.oldest_seconds = 1.5;
 	j = parse();
 	assert_int_equal(json_object_size(at(j, "requests")),
-			 SNAPSHOT_ENDPOINTS + 3);
+			 SNAPSHOT_ENDPOINTS + 4);
 	assert_int_equal(json_object_size(at(j, "requests/generation")),
 			 REQUEST_COUNTS);
 	assert_int_equal(
@@ -239,7 +239,30 @@ static void requests_are_split_by_what_they_are_for(void **state)
 	assert_int_equal(
 		json_integer_value(at(j, "requests/ignored/failed_5xx")), 2);
 	assert_true(json_is_null(at(j, "requests/unread_bytes")));
+	assert_true(json_is_null(at(j, "requests/tls/source")));
 	assert_true(json_real_value(at(j, "requests/oldest_seconds")) == 1.5);
+	json_decref(j);
+}
+
+static void encrypted_requests_say_where_they_come_from(void **state)
+{
+	json_t *j;
+
+	(void)state;
+	snapshot_empty(&s);
+	s.requests.known = true;
+	s.requests.tls = s.requests.tls_followed = 2;
+	j = parse();
+	assert_string_equal(json_string_value(at(j, "requests/tls/source")),
+			    "measured");
+	json_decref(j);
+	s.requests.tls_inferred = 1;
+	s.requests.inferred_streaming = 3;
+	j = parse();
+	assert_string_equal(json_string_value(at(j, "requests/tls/source")),
+			    "inferred from timing (TLS)");
+	assert_int_equal(json_integer_value(at(j, "requests/tls/streaming")),
+			 3);
 	json_decref(j);
 }
 
@@ -251,6 +274,7 @@ int main(void)
 		cmocka_unit_test(keys_come_in_the_order_of_the_contract),
 		cmocka_unit_test(every_metric_is_there),
 		cmocka_unit_test(requests_are_split_by_what_they_are_for),
+		cmocka_unit_test(encrypted_requests_say_where_they_come_from),
 		cmocka_unit_test(ratios_survive),
 		cmocka_unit_test(unknown_is_null_and_stale_is_not),
 		cmocka_unit_test(hostile_names_stay_json),
