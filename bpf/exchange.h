@@ -24,6 +24,7 @@
 #include "bpf/http.h"
 #include "bpf/reader.h"
 #include "bpf/slot.h"
+#include "bpf/sse.h"
 #include "bpf/tls.h"
 #include "wire/requests.h"
 
@@ -331,47 +332,96 @@ static __always_inline void response_resumed(struct conn *c, __u64 now)
 {
 	c->out.flags &= (__u16)~HTTP_PROBE;
 	response_begin(c);
+	c->answer.sse = (struct sse){ 0 };
+	sse_chunk_begin(&c->answer.sse, c->out.left - 2);
 	exchange_add(counters.resyncs, 1);
 	response_is_stream(c, now);
 }
 
+/* What a scan of an event stream found. */
+static __always_inline void response_found(struct conn *c, int got, __u64 now)
+{
+	struct slot *slot;
+
+	if (!(got & (SSE_GOT_EVENT | SSE_GOT_DONE)))
+		return;
+	slot = response_slot(c);
+	answer_first(&c->answer, slot, 1, now);
+	if (got & SSE_GOT_EVENT) {
+		c->answer.sse.events++;
+		answer_event(&c->answer, slot, 1, now);
+	}
+}
+
 /*
- * Data of a chunk whose kind is open; w->b[at] to w->b[n - 1] are the next
- * bytes of the piece.  The CRLF after the data ends any likeness.
+ * Data of a chunk of an event stream; w->b[at] to w->b[n - 1] are the next bytes
+ * of the piece.
  */
-static __always_inline int response_chunk(struct conn *c, struct reader *r,
-					  const struct http_window *w, __u32 at,
-					  __u32 n, __u64 now)
+static __always_inline int response_events(struct conn *c, struct reader *r,
+					   const struct http_window *w,
+					   __u32 at, __u32 n, __u64 now)
 {
 	struct http_stream *s = &c->out;
-	int kind = HTTP_CHUNK_EVENT;
 	__u64 data = s->left - 2;
+	__u32 taken;
+	int got;
 
-	if (s->flags & HTTP_EVENTS)
-		kind = http_chunk_kind(s, w, at, n);
-	if (kind == HTTP_CHUNK_ALIEN) {
-		s->state = HTTP_UNKNOWN;
-		return 1;
-	}
-	if (kind == HTTP_CHUNK_MORE && n - at < data) {
-		c->answer.body_bytes += n - at;
-		s->left -= n - at;
-		reader_skip(r, n - at);
-		return 0;
-	}
-	s->flags &= (__u16)~HTTP_UNDECIDED;
-	if (s->flags & HTTP_PROBE)
+	if (s->flags & HTTP_PROBE) {
+		if (!http_is_field(w->b[at & (HTTP_WINDOW - 1)])) {
+			s->state = HTTP_UNKNOWN;
+			return 1;
+		}
 		response_resumed(c, now);
-	if (kind != HTTP_CHUNK_COMMENT) {
-		struct slot *slot = response_slot(c);
-		__u32 timed = s->flags & HTTP_CHUNKED;
-
-		answer_first(&c->answer, slot, timed, now);
-		if (kind != HTTP_CHUNK_DONE)
-			answer_event(&c->answer, slot, timed, now);
 	}
-	response_chunk_skip(c, r);
+	if (n - at > data)
+		n = at + (__u32)data;
+	got = sse_scan(&c->answer.sse, w, at, n);
+	taken = ((__u32)got & SSE_TAKEN) - at;
+	response_found(c, got, now);
+	s->left -= taken;
+	c->answer.body_bytes += taken;
+	reader_skip(r, taken);
+	if (sse_chunk_read(&c->answer.sse, got, s->left - 2)) {
+		s->flags &= (__u16)~HTTP_UNDECIDED;
+		response_chunk_skip(c, r);
+	}
 	return 0;
+}
+
+/* A chunk of anything else counts as an event when its first byte is sent. */
+static __always_inline void response_chunk(struct conn *c, struct reader *r,
+					   __u64 now)
+{
+	struct slot *slot = response_slot(c);
+
+	c->out.flags &= (__u16)~HTTP_UNDECIDED;
+	answer_first(&c->answer, slot, 1, now);
+	answer_event(&c->answer, slot, 1, now);
+	response_chunk_skip(c, r);
+}
+
+static __always_inline int response_data(struct conn *c, struct reader *r,
+					 const struct http_window *w, __u32 at,
+					 __u32 n, __u64 now)
+{
+	if (c->out.flags & HTTP_EVENTS)
+		return response_events(c, r, w, at, n, now);
+	response_chunk(c, r, now);
+	return 0;
+}
+
+/* An event stream that lasts until close; n: 0 if the bytes are unreadable. */
+static __always_inline void response_until_close(struct conn *c,
+						 struct reader *r,
+						 const struct http_window *w,
+						 __u32 n, __u64 now)
+{
+	int got = n ? sse_scan(&c->answer.sse, w, 0, n) : 0;
+	__u32 taken = n ? (__u32)got & SSE_TAKEN : r->piece;
+
+	response_found(c, got, now);
+	c->answer.body_bytes += taken;
+	reader_skip(r, taken);
 }
 
 static __always_inline void response_head_done(struct conn *c, __u64 now)
@@ -442,8 +492,12 @@ static __always_inline int response_scan(READER_PARAM struct conn *c,
 	}
 	if (s->state == HTTP_UNKNOWN && response_resync(c, &w, n, now))
 		return 1;
+	if (s->state == HTTP_CLOSE) {
+		response_until_close(c, r, &w, n, now);
+		return 0;
+	}
 	if (s->state == HTTP_CHUNK && n)
-		return response_chunk(c, r, &w, 0, n, now);
+		return response_data(c, r, &w, 0, n, now);
 	got = http_scan(s, &w, n);
 	if ((s->flags & HTTP_PROBE) && !(got & HTTP_GOT_SIZE)) {
 		s->state = HTTP_UNKNOWN;
@@ -460,9 +514,11 @@ static __always_inline int response_scan(READER_PARAM struct conn *c,
 		response_done(c, now);
 	} else if (got & HTTP_GOT_SIZE) {
 		s->flags |= HTTP_UNDECIDED;
+		if (s->flags & HTTP_EVENTS)
+			sse_chunk_begin(&c->answer.sse, s->left - 2);
 		if (((__u32)got & HTTP_TAKEN) < n)
-			return response_chunk(c, r, &w, (__u32)got & HTTP_TAKEN,
-					      n, now);
+			return response_data(c, r, &w, (__u32)got & HTTP_TAKEN,
+					     n, now);
 	}
 	return 0;
 }
@@ -490,6 +546,8 @@ HTTP_GLOBAL int response_step(READER_PARAM struct conn *c, struct reader *r,
 			response_done(c, now);
 		return 0;
 	case HTTP_CLOSE:
+		if (s->flags & HTTP_EVENTS)
+			break;
 		answer_first(&c->answer, response_slot(c), 0, now);
 		c->answer.body_bytes += r->piece;
 		reader_skip(r, r->piece);
@@ -524,7 +582,8 @@ static __always_inline int response_quick(READER_PARAM struct conn *c,
 	    copy_bytes(READER_ARG & g, sizeof(g), r->at))
 		return 0;
 	line = http_glance(&g, &data);
-	if (!line || r->piece != line + data + 2)
+	if (!line || r->piece != line + data + 2 ||
+	    !sse_quick(&c->answer.sse, data))
 		return 0;
 	answer_event(&c->answer, response_slot(c), s->flags & HTTP_CHUNKED,
 		     now);
@@ -540,7 +599,7 @@ static __always_inline void conn_check(struct http_stream *s,
 				       const struct reader *r)
 {
 	if (reader_more(r) && s->state != HTTP_UNKNOWN &&
-	    s->state != HTTP_OPAQUE)
+	    s->state != HTTP_OPAQUE && s->state != HTTP_CLOSE)
 		conn_lose(s);
 }
 

@@ -23,7 +23,7 @@
 #define HTTP_GLOBAL static inline
 #endif
 
-#define HTTP_WINDOW 64u       /* for heads */
+#define HTTP_WINDOW 64u       /* for heads and events */
 #define HTTP_SHORT_WINDOW 32u /* for size lines, trailers and chunk starts */
 #define HTTP_PATH_TAIL 64u
 #define HTTP_LENGTH_MAX (1ull << 56)
@@ -52,7 +52,7 @@ enum http_flag {
 	HTTP_EVENTS = 0x10,    /* content-type: text/event-stream */
 	HTTP_QUERY = 0x20,     /* past the '?' of the target */
 	HTTP_BAD = 0x40,       /* not HTTP/1.x */
-	HTTP_UNDECIDED = 0x80, /* in a chunk whose kind is not known yet */
+	HTTP_UNDECIDED = 0x80, /* in a chunk of which more must be read */
 	HTTP_PROBE = 0x100,    /* the chunk is only thought to be one */
 };
 
@@ -63,15 +63,6 @@ enum {
 	HTTP_GOT_SIZE = 0x200, /* chunk data follows */
 	HTTP_GOT_END = 0x400,  /* of the trailers and the message */
 	HTTP_INVALID = 0x800,
-};
-
-/* What the first bytes of a chunk say of it. */
-enum http_chunk {
-	HTTP_CHUNK_MORE,    /* too few bytes to tell */
-	HTTP_CHUNK_EVENT,   /* data: counts as an event */
-	HTTP_CHUNK_COMMENT, /* begins with ':': a keep-alive, not data */
-	HTTP_CHUNK_DONE,    /* begins with "data: [DONE]" */
-	HTTP_CHUNK_ALIEN,   /* probed, and not of an event stream */
 };
 
 struct http_stream {
@@ -89,7 +80,7 @@ struct http_stream {
 };
 
 struct http_window {
-	__u8 b[HTTP_WINDOW];
+	__u8 b[HTTP_WINDOW] __attribute__((aligned(8)));
 };
 
 #define HTTP_FNV_BASIS 14695981039346656037ull
@@ -408,7 +399,9 @@ HTTP_GLOBAL int http_trailer(struct http_stream *s, const struct http_window *w,
 /* How many bytes to show next. */
 static __always_inline __u32 http_window_bytes(const struct http_stream *s)
 {
-	return s->state <= HTTP_SKIP ? HTTP_WINDOW : HTTP_SHORT_WINDOW;
+	return s->state == HTTP_SIZE || s->state == HTTP_TRAILER
+		       ? HTTP_SHORT_WINDOW
+		       : HTTP_WINDOW;
 }
 
 /* Bytes of whatever must be read in this state. */
@@ -424,37 +417,19 @@ static __always_inline int http_scan(struct http_stream *s,
 	return http_trailer(s, w, n);
 }
 
-/*
- * The first bytes of a chunk of an event stream, from w->b[at] on; resumable.
- * An enum http_chunk; pos counts the bytes that agree with the end marker.
- */
-HTTP_GLOBAL int http_chunk_kind(struct http_stream *s,
-				const struct http_window *w, __u32 at, __u32 n)
+/* May a line of an event stream begin with this? */
+static __always_inline int http_is_field(__u8 c)
 {
-	if (!s || !w)
-		return HTTP_CHUNK_MORE;
-	for (__u32 i = 0; i < HTTP_DONE_BYTES && at + i < n; i++) {
-		__u8 c = w->b[(at + i) & (HTTP_WINDOW - 1)];
-		__u8 pos = s->pos;
-
-		if (!pos && c == ':')
-			return HTTP_CHUNK_COMMENT;
-		if (!pos && (s->flags & HTTP_PROBE) && c != 'd' && c != 'e' &&
-		    c != 'i' && c != 'r') /* data, event, id, retry */
-			return HTTP_CHUNK_ALIEN;
-		if (c != (__u8)http_text[TEXT_DONE][pos & 31])
-			return HTTP_CHUNK_EVENT;
-		s->pos = pos + 1;
-		if (pos + 1u == HTTP_DONE_BYTES)
-			return HTTP_CHUNK_DONE;
-	}
-	return HTTP_CHUNK_MORE;
+	return c == ':' || c == 'd' || c == 'e' || c == 'i' || c == 'r';
 }
 
 /* The first bytes of a chunk of an event stream, the first of all lowest. */
 struct http_glance {
 	__u64 low, high;
 };
+
+#define HTTP_DATA 0x203a61746164ull /* "data: " */
+#define HTTP_EV 0x7665ull           /* "ev", of "event" */
 
 /*
  * Is it certain at a glance that they are a size line, of one to four digits,
@@ -474,9 +449,12 @@ static __always_inline __u32 http_glance(const struct http_glance *g,
 			break;
 		size = size << 4 | (__u64)digit;
 	}
-	/* what is no comment, and no "data: [DONE]" by its seventh byte */
-	if (!size || (rest & 0xffff) != 0x0a0d || (__u8)(rest >> 16) == ':' ||
-	    (__u8)(g->high >> at * 8) == (__u8)http_text[TEXT_DONE][6])
+	if (!size || (rest & 0xffff) != 0x0a0d)
+		return 0;
+	rest = rest >> 16 | g->high << (48 - at * 8);
+	/* "data: [DONE]" is told by its seventh byte */
+	if ((rest & 0xffff) != HTTP_EV &&
+	    ((rest & 0xffffffffffff) != HTTP_DATA || (__u8)(rest >> 48) <= '['))
 		return 0;
 	*data = size;
 	return at + 2;

@@ -15,6 +15,7 @@
 #define MOETOP_BPF_SLOT_H
 
 #include "bpf/http.h"
+#include "bpf/sse.h"
 #include "wire/requests.h"
 
 #define EXCHANGE_SLOTS 8u /* outstanding requests of a connection, power of 2 */
@@ -57,6 +58,7 @@ struct answer {
 	__u32 events;
 	__u16 status;
 	__u16 pad;
+	struct sse sse;
 };
 
 /* A connection that is encrypted, as its socket shows it (tls.h). */

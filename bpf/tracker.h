@@ -122,9 +122,9 @@ enum tracker_histogram { TRACKER_TTFT, TRACKER_GAP, TRACKER_DURATION };
 
 /*
  * Histogram of generation requests since open, summed over CPUs.  TTFT (from the
- * request head to the first event) and gaps between events are those of answers
- * in chunks, since one in a single piece shows no first token; k events in one
- * write are one gap and k - 1 of 0.  Duration is that of every completed
+ * request head to the first event) and gaps between events are those of event
+ * streams and of answers in chunks, since one in a single piece shows no first
+ * token; k events in one write are one gap and k - 1 of 0.  Duration is that of every completed
  * request.  Answers with a status of 400 or more are in none.
  */
 int tracker_histogram(struct tracker *t, enum tracker_histogram which,

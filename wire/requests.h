@@ -54,7 +54,7 @@ struct request_counters {
 	__u64 completed[ENDPOINTS];      /* response ended by its framing */
 	__u64 client_aborted[ENDPOINTS]; /* client left a request open */
 	__u64 server_aborted[ENDPOINTS]; /* server closed in mid-response */
-	__u64 events[ENDPOINTS]; /* body chunks but SSE comments and [DONE] */
+	__u64 events[ENDPOINTS]; /* SSE events but [DONE]; else body chunks */
 	__u64 failed[ENDPOINTS]; /* completed with status >= 400 */
 	__u64 failed_5xx[ENDPOINTS]; /* of those, with status >= 500 */
 	__u64 desyncs; /* framing lost, or a request beyond 8 outstanding */

@@ -272,10 +272,10 @@ int main(int argc, char **argv)
 	libbpf_set_print(NULL);
 	b.event_bytes = (size_t)snprintf(b.event, sizeof(b.event),
 					 "%x\r\ndata: ", DATA_BYTES);
-	memset(b.event + b.event_bytes, 'x', DATA_BYTES - 6);
-	b.event_bytes += DATA_BYTES - 6;
-	memcpy(b.event + b.event_bytes, "\r\n", 2);
-	b.event_bytes += 2;
+	memset(b.event + b.event_bytes, 'x', DATA_BYTES - 8);
+	b.event_bytes += DATA_BYTES - 8;
+	memcpy(b.event + b.event_bytes, "\n\n\r\n", 4);
+	b.event_bytes += 4;
 	for (unsigned i = 0; i < RUNGS; i++)
 		if (strstr(letters, rungs[i].letter))
 			measure_rung(&b, &rungs[i], seconds);

@@ -48,11 +48,41 @@ static const struct exchange exchanges[] = {
 	  X_SSE
 	  "8\r\n: ping\n\n\r\n9\r\ndata: a\n\n\r\n8\r\n: ping\n\n\r\n" X_END,
 	  ONE_GENERATION, .events = 1, .body_bytes = 25, .status = 200 },
-	{ "named events; chunks that only resemble the end marker",
+	{ "named events; lines that only resemble the end marker", X_GEN "\r\n",
+	  X_SSE "12\r\nevent: x\ndata: y\n\n\r\n9\r\ndata: [\n\n\r\n"
+		"7\r\ndata:\n\n\r\n6\r\ndata\n\n\r\n" X_END,
+	  ONE_GENERATION, .events = 4, .body_bytes = 40, .status = 200 },
+	{ "several events in one chunk", X_GEN "\r\n",
+	  X_SSE "9\r\ndata: a\n\n\r\n12\r\ndata: b\n\ndata: c\n\n\r\n"
+		"31\r\ndata: d\n\n: ping\n\nid: 1\nevent: x\ndata: e\n"
+		"data: f\n\n\r\n"
+		"24\r\n: p\n\ndata: g\n\ndata:h\n\ndata: [DONE]\n\n\r\n" X_END,
+	  ONE_GENERATION, .events = 7, .body_bytes = 112, .status = 200 },
+	{ "one event over several chunks", X_GEN "\r\n",
+	  X_SSE "2\r\nda\r\n4\r\nta: \r\n1\r\na\r\n1\r\n\n\r\n1\r\n\n\r\n"
+		"9\r\nevent: x\n\r\n9\r\ndata: b\n\n\r\n"
+		"8\r\ndata: c\n\r\n9\r\ndata: d\n\n\r\n"
+		"6\r\ndata: \r\n6\r\n[DONE]\r\n2\r\n\n\n\r\n" X_END,
+	  ONE_GENERATION, .events = 3, .body_bytes = 58, .status = 200 },
+	{ "a chunk that begins in the middle of an event, among even ones",
 	  X_GEN "\r\n",
 	  X_SSE
-	  "10\r\nevent: x\ndata: y\r\n7\r\ndata: [\r\n5\r\ndata:\r\n" X_END,
-	  ONE_GENERATION, .events = 3, .body_bytes = 28, .status = 200 },
+	  "9\r\ndata: a\n\n\r\n9\r\ndata: bcd\r\n9\r\nefghijk\n\n\r\n"
+	  "9\r\ndata: lmn\r\n8\r\nata: b\n\n\r\n9\r\ndata: o\n\n\r\n" X_END,
+	  ONE_GENERATION, .events = 4, .body_bytes = 53, .status = 200 },
+	{ "lines that end with CR LF or CR, fields that count for nothing",
+	  X_GEN "\r\n",
+	  X_SSE "b\r\ndata: a\r\n\r\n\r\n"
+		"1b\r\ndata: b\r\n\r\ndata:c\r\rdata:d\r\r\r\n"
+		"10\r\nretry: 1\n\nid: 2\n\r\n" X_END,
+	  ONE_GENERATION, .events = 4, .body_bytes = 54, .status = 200 },
+	{ "an event stream until close",
+	  "POST /v1/completions HTTP/1.0\r\n\r\n",
+	  "HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+	  ": ping\n\ndata: a\n\ndata: b\n\nevent: c\ndata: c\n\ndata: "
+	  "[DONE]\n\n",
+	  ONE_GENERATION, .events = 3, .body_bytes = 58, .status = 200,
+	  .closes = true },
 	{ "chunk extensions and trailers, both ways",
 	  X_GEN "Transfer-Encoding: chunked\r\n\r\n"
 		"4;a=b\r\nabcd\r\n0A ; x=\"y\"\r\n0123456789\r\n"

@@ -240,20 +240,66 @@ static inline bool traffic_request(struct text *t)
 	return head;
 }
 
+/* An event, or a comment; n bytes of what framing looks like, in one line. */
+static inline void traffic_event(struct text *t, unsigned n, unsigned *events)
+{
+	bool comment = !traffic_below(20);
+	size_t line;
+
+	traffic_add(t, comment            ? ": ping"
+		       : traffic_below(5) ? "data: {"
+					  : "event: x\r\ndata: [D");
+	line = t->n;
+	traffic_body(t, n);
+	for (; line < t->n; line++)
+		if (t->bytes[line] < ' ')
+			t->bytes[line] = ' ';
+	traffic_add(t, traffic_below(3) ? "\n\n" : "\r\n\r\n");
+	*events += !comment;
+}
+
+static inline void traffic_data(struct text *t, const char *data, size_t n)
+{
+	traffic_add(t, traffic_below(3) ? "%zx\r\n" : "%zX;ext=1\r\n", n);
+	memcpy(t->bytes + t->n, data, n);
+	t->n += n;
+	traffic_add(t, "\r\n");
+}
+
+/* One event a chunk, some of about the same length a chunk, or cut anywhere. */
 static inline void traffic_stream(struct text *t, unsigned *events)
 {
-	unsigned chunks = 1 + traffic_below(40);
+	static struct text data;
+	unsigned n = 1 + traffic_below(40), way = traffic_below(4);
+	size_t done = 0;
 
 	traffic_add(t, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; "
 		       "charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n");
-	for (unsigned i = 0; i < chunks; i++) {
-		bool comment = !traffic_below(20);
+	data.n = 0;
+	for (unsigned i = 0; i < n; i++) {
+		size_t before = data.n;
 
-		traffic_chunk(t, comment ? ": ping" : "data: {",
-			      traffic_below(300));
-		*events += !comment;
+		traffic_event(&data,
+			      way ? traffic_below(300)
+				  : 150 + traffic_below(30),
+			      events);
+		if (way > 1) {
+			traffic_data(t, data.bytes + before, data.n - before);
+		} else if (!way && !traffic_below(3)) {
+			traffic_data(t, data.bytes + done, data.n - done);
+			done = data.n;
+		}
 	}
-	traffic_add(t, "e\r\ndata: [DONE]\n\n\r\n");
+	traffic_add(&data, "data: [DONE]\n\n");
+	while (way == 1 && done < data.n) {
+		size_t k = 1 + traffic_below(done ? 400 : 7);
+
+		k = k < data.n - done ? k : data.n - done;
+		traffic_data(t, data.bytes + done, k);
+		done += k;
+	}
+	if (!way)
+		traffic_data(t, data.bytes + done, data.n - done);
 	traffic_end(t);
 }
 
