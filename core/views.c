@@ -207,6 +207,8 @@ void views_tick(struct views *v)
 	if (!v->told)
 		notify_ready(&v->notify);
 	v->told = true;
+	if (v->http)
+		http_turned(v->http);
 	notify_alive(&v->notify, clock_now_ns());
 }
 

@@ -48,6 +48,7 @@ struct http_config {
 	bool all;               /* several servers: /snapshot.json is a list */
 	bool experts;           /* rows of every expert in /metrics */
 	unsigned series_max;    /* of one server; 0: 5000 */
+	double silence_s;       /* without http_turned, then not alive; 0: 60 */
 	/* One line about a configuration that has changed, from a thread of
 	 * http's own; NULL legal. */
 	void (*report)(void *arg, const char *line);
@@ -70,6 +71,9 @@ uint16_t http_port(const struct http *h);
  * them.  Keeps no reference, waits for nobody.  One thread at a time. */
 void http_publish(struct http *h, const struct snapshot *const *list,
 		  unsigned n, unsigned left_out);
+/* The loop that takes the snapshots has turned once more: /healthz is about
+ * that.  Any thread. */
+void http_turned(struct http *h);
 void http_close(struct http *h); /* NULL legal */
 
 /* ---- recordings (wire/snapshot.proto) ---------------------------------- */

@@ -6,10 +6,12 @@
  * Nothing is said before the web configuration allows it.
  */
 #include "exporter/http_parts.h"
+#include "wire/clock.h"
 
 #include <errno.h>
 #include <gnutls/abstract.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -20,6 +22,7 @@
 #define CONNECTION_BYTES (16u << 10) /* request head and answer's head */
 #define BODY_BYTES_MAX (16u << 10)   /* of a request; read and dropped */
 #define ANSWERS_MAX 256u             /* at a time */
+#define SILENCE_S 60.0
 #define DESCRIPTORS (CONNECTIONS_MAX + 1024u)
 
 struct http {
@@ -33,6 +36,8 @@ struct http {
 	struct auth *auth;
 	unsigned answers; /* being sent */
 	unsigned long requests, unauthorized, refused;
+	_Atomic uint64_t turned_ns; /* when http_turned was called last */
+	double silence_s;
 };
 
 /* One request. */
@@ -200,6 +205,18 @@ static enum MHD_Result reply_ready(struct request *q,
 				: "no snapshot, or none for three intervals\n");
 }
 
+static enum MHD_Result reply_alive(struct request *q,
+				   const struct web_config *c)
+{
+	uint64_t turned = atomic_load(&q->http->turned_ns);
+	double silent_s = (double)(clock_now_ns() - turned) / 1e9;
+	bool alive = silent_s < q->http->silence_s;
+
+	return reply_text(
+		q, c, alive ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, NULL,
+		NULL, alive ? "ok\n" : "the loop that takes snapshots hangs\n");
+}
+
 static enum MHD_Result route(struct request *q, const struct web_config *c,
 			     const char *method, const char *url)
 {
@@ -212,7 +229,7 @@ static enum MHD_Result route(struct request *q, const struct web_config *c,
 	if (strcmp(url, "/snapshot.json") == 0)
 		return reply_json(q, c);
 	if (strcmp(url, "/healthz") == 0)
-		return reply_text(q, c, MHD_HTTP_OK, NULL, NULL, "ok\n");
+		return reply_alive(q, c);
 	if (strcmp(url, "/readyz") == 0)
 		return reply_ready(q, c);
 	if (strcmp(url, "/") == 0)
@@ -503,6 +520,8 @@ int http_open(struct http **out, const struct http_config *config, char *why,
 	if (!h)
 		return -ENOMEM;
 	h->fd = -1;
+	h->silence_s = config->silence_s > 0 ? config->silence_s : SILENCE_S;
+	http_turned(h);
 	guard_init(&h->guard);
 	err = open_parts(h, config, why, why_bytes);
 	if (err) {
@@ -517,6 +536,11 @@ void http_publish(struct http *h, const struct snapshot *const *list,
 		  unsigned n, unsigned left_out)
 {
 	pages_publish(h->pages, list, n, left_out);
+}
+
+void http_turned(struct http *h)
+{
+	atomic_store(&h->turned_ns, clock_now_ns());
 }
 
 uint16_t http_port(const struct http *h)

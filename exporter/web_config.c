@@ -9,6 +9,9 @@
 #include <strings.h>
 
 #define BCRYPT_CHARS 60u
+/* Each step doubles the time of a first answer: 14 takes a second or two, which
+ * scrapers wait for; 31 would take days. */
+#define BCRYPT_COST_MAX 14
 #define RATE_BURST_MAX 1000000u
 
 /* ---- users -------------------------------------------------------------- */
@@ -48,10 +51,17 @@ static int take_user(struct web_parser *p, const char *name,
 	struct web_config *c = p->out;
 	int err =
 		add_pair(p, c->users, WEB_USERS_MAX, &c->n_users, name, value);
+	const char *hash = err ? NULL : c->users[c->n_users - 1].value;
 
 	if (err)
 		return err;
-	if (!is_bcrypt(c->users[c->n_users - 1].value))
+	if (is_bcrypt(hash) && atoi(hash + 4) > BCRYPT_COST_MAX)
+		return web_refuse(p, value,
+				  "the password of '%.40s' has cost %d: no "
+				  "scraper waits for that; make one of at most "
+				  "%d with: htpasswd -nBC 10 \"\"",
+				  name, atoi(hash + 4), BCRYPT_COST_MAX);
+	if (!is_bcrypt(hash))
 		return web_refuse(p, value,
 				  "the password of '%.40s' is no bcrypt hash; "
 				  "make one with: htpasswd -nBC 10 \"\"",

@@ -3,8 +3,8 @@
  *
  * The format of Prometheus' exporter-toolkit: tls_server_config,
  * http_server_config, basic_auth_users, rate_limit.  An unknown or doubled key,
- * a word that is none of the choices, a hash that is not bcrypt: each refuses
- * the whole file.  Paths in it are relative to its folder.
+ * a word that is none of the choices, a hash that is not bcrypt, or of a
+ * cost that no scraper waits for: each refuses the whole file.  Paths in it are relative to its folder.
  */
 #ifndef MOETOP_EXPORTER_WEB_CONFIG_H
 #define MOETOP_EXPORTER_WEB_CONFIG_H

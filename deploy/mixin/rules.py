@@ -24,6 +24,7 @@ class Settings:
     slow_for = "30m"       # what calls for a change of the deployment
     fast_for = "5m"        # what makes moetop blind
     gone_for = "2m"        # a server or an exporter that is away
+    missed_for = "1h"      # a target that is no longer discovered, how long
     rate = "5m"            # window of rates
     interval = "30s"       # between two evaluations
     runbooks = "docs/runbooks"  # where these pages are served
@@ -313,6 +314,26 @@ def blind_alerts(s):
               "moetop on {{ $labels.instance }} does not answer",
               """Prometheus cannot scrape this exporter; the server itself may
               be well."""),
+        # by node where there is one: a pod that is made anew has another
+        # instance, and is the same moetop
+        alert("MoetopVanished", f"""
+            (
+              max by (job, node) (up{{job=~"{s.job}",node!=""}}
+                                  offset {s.missed_for})
+              unless max by (job, node) (up{{job=~"{s.job}",node!=""}})
+            )
+            or
+            (
+              max by (job, instance) (up{{job=~"{s.job}",node=""}}
+                                      offset {s.missed_for})
+              unless max by (job, instance) (up{{job=~"{s.job}",node=""}})
+            )
+            """, s.fast_for, "warning",
+              "moetop on {{ $labels.node }}{{ $labels.instance }} is no longer"
+              " scraped",
+              f"""Prometheus discovered this exporter {s.missed_for} ago and
+              does not now: nothing is said of the servers of that machine,
+              and no other alert can be."""),
         alert("MoetopChecksDiffer", """
             moetop_check_agrees{check!~"mfu_ratio|mbu_ratio"} == 0
             """, s.valley_for, "warning",

@@ -477,6 +477,34 @@ static void ready_is_more_than_alive(void **state)
 	http_close(h);
 }
 
+/* A loop that hangs leaves the threads of HTTP alone, who go on to answer. */
+static void alive_is_more_than_answering(void **state)
+{
+	const struct http_config config = { .listen = "0", .silence_s = 0.2 };
+	struct http *h = NULL;
+	struct client *c;
+	bool sick = false;
+
+	(void)state;
+	assert_int_equal(http_open(&h, &config, why, sizeof(why)), 0);
+	for (unsigned i = 0; i < 200 && !sick; i++) {
+		c = ask(h, GET("/healthz"));
+		sick = strstr(c->got, " 503 ") && strstr(c->got, "hangs");
+		hang_up(c);
+		usleep(20000);
+	}
+	assert_true(sick);
+	check(h, GET("/metrics"), "HTTP/1.1 503 ", "");
+	for (unsigned i = 0; i < 200 && sick; i++) {
+		http_turned(h);
+		c = ask(h, GET("/healthz"));
+		sick = !strstr(c->got, "HTTP/1.1 200 ");
+		hang_up(c);
+	}
+	assert_false(sick);
+	http_close(h);
+}
+
 static void a_large_body_is_cut_off(void **state)
 {
 	static char request[64 + 40000];
@@ -579,6 +607,7 @@ int main(void)
 		cmocka_unit_test(the_format_is_negotiated),
 		cmocka_unit_test(gzip_is_smaller_and_the_same),
 		cmocka_unit_test(ready_is_more_than_alive),
+		cmocka_unit_test(alive_is_more_than_answering),
 		cmocka_unit_test(a_large_body_is_cut_off),
 		cmocka_unit_test(addresses),
 		cmocka_unit_test(a_port_in_use),

@@ -113,6 +113,14 @@ static void what_is_not_known_refuses_the_file(void **state)
 		  "X0h1gDsPszWURQaxFh."
 		  "zoubFi6DXncSjhoQNJgRrnGs7EsimhC7zG}",
 		  "no bcrypt hash" },
+		{ "basic_auth_users: {a: $2b$31$"
+		  "X0h1gDsPszWURQaxFh."
+		  "zoubFi6DXncSjhoQNJgRrnGs7EsimhC7zG}",
+		  "has cost 31" },
+		{ "basic_auth_users: {a: $2b$15$"
+		  "X0h1gDsPszWURQaxFh."
+		  "zoubFi6DXncSjhoQNJgRrnGs7EsimhC7zG}",
+		  "at most 14" },
 		{ "basic_auth_users: {a: [x]}", "not a single value" },
 		{ "http_server_config: {headers: {X-Other: a}}",
 		  "no header that may be set" },
