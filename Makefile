@@ -164,6 +164,8 @@ endef
 $(foreach f,wire bpf cupti agent model target tui exporter core sim, \
     $(eval $(call unit_rule,$(f))))
 
+$(O)/tests/unit/core/test_tls: libs += -lssl -lcrypto
+
 # Programs that the scripts of tests/e2e and tests/term use.
 tools := $(patsubst %.c,$(O)/%,$(wildcard tests/e2e/*.c tests/term/*.c \
            tests/bench/*.c))
@@ -174,7 +176,10 @@ $(stress): $(O)/%: $(O)/%.o
 $(O)/tests/lib/quiet_agent.pic.o: CFLAGS += -O2
 $(O)/tests/lib/%.so: $(O)/tests/lib/%.pic.o $(O)/agent/boot.pic.o
 	$(call say,LINK,$@)$(CC) $(LDFLAGS) -shared -Wl,-z,defs -o $@ $^
-$(filter-out $(stress),$(tools)): $(O)/%: $(O)/%.o $(archives) $(O)/agent.a
+$(O)/tests/e2e/tls_static: $(O)/%: $(O)/%.o
+	$(call say,LINK,$@)$(CC) $(san) $(LDFLAGS) -o $@ $< -l:libssl.a \
+	    -l:libcrypto.a -ldl -lpthread
+$(filter-out $(stress) %/tls_static,$(tools)): $(O)/%: $(O)/%.o $(archives) $(O)/agent.a
 	$(call say,LINK,$@)$(CC) $(san) $(LDFLAGS) -o $@ $< \
 	    $(O)/agent.a $(link:%=$(O)/%.a) $(libs)
 

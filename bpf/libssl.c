@@ -15,7 +15,7 @@ void bpf_object__destroy_skeleton(struct bpf_object_skeleton *s)
 #include "bpf/tls_sweep.h"
 
 #define LINKS_MAX 16u
-#define TEND_NS 5000000000ull
+#define TEND_NS 1000000000ull
 
 /* Which program goes where. */
 struct probe {
@@ -250,8 +250,7 @@ void libssl_tend(struct libssl *l, uint64_t now_ns)
 	if (now_ns < l->tend_ns)
 		return;
 	l->tend_ns = now_ns + TEND_NS;
-	l->entries = tls_sweep(l->conns, l->shared, l->entries, now_ns,
-			       LIBSSL_SILENT_NS);
+	l->entries = tls_sweep(l->conns, l->shared, l->entries, now_ns);
 }
 
 void libssl_close(struct libssl *l)

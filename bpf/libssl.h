@@ -35,11 +35,8 @@ unsigned libssl_processes(const struct libssl *l);
 
 /*
  * To be called about once a second: probes the return of SSL_write where one
- * writes to a socket, and drops connections that are over, or of which nothing
- * tells that they are: an older object without socket, with no event for
- * LIBSSL_SILENT_NS, is ended as the client's abort.
+ * writes to a socket, and drops connections that are over (tls_sweep.h).
  */
-#define LIBSSL_SILENT_NS 120000000000ull
 void libssl_tend(struct libssl *l, uint64_t now_ns);
 
 void libssl_close(struct libssl *l); /* NULL is legal */

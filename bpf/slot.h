@@ -82,6 +82,7 @@ struct tls_state {
 	__u64 socket;    /* its address, which names it in tables; 0: none */
 	__u64 candidate; /* SSL object that may be that of the socket */
 	__u64 since_ns;  /* when it was seen to be encrypted */
+	__u64 unpaired;  /* in gauges.tls_unpaired */
 	__u32 tgid;      /* of the process that reads it */
 	__u8 kind;       /* enum tls_kind */
 	__u8 sent;       /* the server has sent application records */

@@ -220,10 +220,10 @@ static __always_inline int writes_by_return(struct conn *c,
 	if (c->tls.writes)
 		return c->tls.writes == TLS_WRITES_RETURN;
 	bio = bpf_map_lookup_elem(&tls_objects, key);
-	if (bio && *bio == BIO_PER_DIRECTION)
-		c->tls.writes = TLS_WRITES_BEGIN;
-	else if (tls_process_bits(key->tgid) & TLS_RETURNS)
+	if (tls_process_bits(key->tgid) & TLS_RETURNS)
 		c->tls.writes = TLS_WRITES_RETURN;
+	else if (bio && *bio == BIO_PER_DIRECTION)
+		c->tls.writes = TLS_WRITES_BEGIN;
 	else if (bio && c->tls.socket)
 		shared.tls_returns = 1;
 	return c->tls.writes == TLS_WRITES_RETURN;

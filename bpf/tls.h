@@ -61,6 +61,13 @@ static __always_inline void tls_forget(struct conn *c, __u64 now)
 	slot_end(c, &c->adopted, ENDED_COMPLETED, now);
 }
 
+/* It is paired, or there will be nothing more to pair. */
+static __always_inline void tls_closed(struct conn *c)
+{
+	if (__sync_lock_test_and_set(&c->tls.unpaired, 0))
+		exchange_add(gauges.tls_unpaired, -1);
+}
+
 /* A direction is at the header of a record. */
 static __always_inline void tls_found(struct conn *c, struct http_stream *s,
 				      __u64 now)
@@ -76,6 +83,8 @@ static __always_inline void tls_found(struct conn *c, struct http_stream *s,
 	c->tls.kind = fresh ? TLS_FRESH : TLS_OLD;
 	c->tls.since_ns = now;
 	exchange_add(counters.tls_connections, 1);
+	c->tls.unpaired = 1;
+	exchange_add(gauges.tls_unpaired, 1);
 	tls_begins(c);
 	if (c->adopted.state == SLOT_FREE)
 		return;
@@ -164,9 +173,11 @@ static __always_inline int tls_record(struct conn *c, struct http_stream *s,
 	where = tls_elsewhere(c);
 	if (where) {
 		tls_forget(c, now);
-		if (where == TLS_PAIRED)
-			s->state = HTTP_OPAQUE;
-		return where == TLS_PAIRED;
+		if (where != TLS_PAIRED)
+			return 0;
+		tls_closed(c);
+		s->state = HTTP_OPAQUE;
+		return 1;
 	}
 	if (type != TLS_APPLICATION)
 		return 0;

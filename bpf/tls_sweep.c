@@ -30,33 +30,68 @@ static bool in_use(const struct conn *c, uint64_t *since_ns)
 	return used;
 }
 
-static bool is_over(const struct conn *c, bool full, uint64_t now_ns,
-		    uint64_t silent_ns)
+static bool is_over(const struct conn *c, bool full)
 {
 	uint64_t since_ns;
 
-	if (c->closed)
-		return true;
-	if (c->tls.socket)
-		return false;
-	if (!in_use(c, &since_ns))
-		return full;
-	return since_ns && now_ns > since_ns && now_ns - since_ns > silent_ns;
+	return c->closed || (full && !c->tls.socket && !in_use(c, &since_ns));
 }
 
-static void end(struct conn *c, uint64_t now_ns)
+static void end(int conns, const struct tls_key *key, uint64_t now_ns)
 {
+	struct conn c;
+
+	if (bpf_map_lookup_and_delete_elem(conns, key, &c))
+		return;
 	for (unsigned i = 0; i < EXCHANGE_SLOTS; i++)
-		slot_end(c, &c->slots[i], ENDED_BY_CLIENT, now_ns);
-	slot_end(c, &c->adopted, ENDED_BY_CLIENT, now_ns);
+		slot_end(&c, &c.slots[i], ENDED_BY_CLIENT, now_ns);
+	slot_end(&c, &c.adopted, ENDED_BY_CLIENT, now_ns);
+}
+
+/* Objects with a request and no socket, the longest silent ones. */
+struct silent {
+	unsigned n;
+	struct {
+		struct tls_key key;
+		uint64_t since_ns;
+	} list[TLS_SWEEP_MAX]; /* by since_ns, ascending */
+	unsigned all;
+};
+
+static void silent_add(struct silent *s, const struct tls_key *key,
+		       uint64_t since_ns)
+{
+	unsigned i;
+
+	s->all++;
+	if (s->n == TLS_SWEEP_MAX && since_ns >= s->list[s->n - 1].since_ns)
+		return;
+	i = s->n < TLS_SWEEP_MAX ? s->n++ : s->n - 1;
+	for (; i && s->list[i - 1].since_ns > since_ns; i--)
+		s->list[i] = s->list[i - 1];
+	s->list[i].key = *key;
+	s->list[i].since_ns = since_ns;
+}
+
+/* There cannot be more of them than open sockets without an object. */
+static void end_silent(int conns, const struct silent *s, uint64_t now_ns)
+{
+	int64_t open = __atomic_load_n(&gauges.tls_unpaired, __ATOMIC_RELAXED);
+	unsigned most = open > 0 ? (unsigned)open : 0;
+
+	for (unsigned i = 0; i < s->n && s->all - i > most; i++)
+		if (now_ns > s->list[i].since_ns + TLS_SWEEP_SILENT_NS)
+			end(conns, &s->list[i].key, now_ns);
 }
 
 unsigned tls_sweep(int conns, struct tracker_shared *shared, unsigned before,
-		   uint64_t now_ns, uint64_t silent_ns)
+		   uint64_t now_ns)
 {
+	bool more, full = before > TLS_CONNECTIONS_MAX / 2;
+	struct silent silent = { 0 };
 	struct tls_key key, next;
+	uint64_t since_ns;
 	struct conn c;
-	bool more;
 	unsigned n = 0, left = 0;
 
 	accounts = shared;
@@ -64,14 +99,16 @@ unsigned tls_sweep(int conns, struct tracker_shared *shared, unsigned before,
 	for (; more && n < TLS_CONNECTIONS_MAX; n++) {
 		key = next;
 		more = !bpf_map_get_next_key(conns, &key, &next);
-		if (bpf_map_lookup_elem(conns, &key, &c) ||
-		    !is_over(&c, before > TLS_CONNECTIONS_MAX / 2, now_ns,
-			     silent_ns)) {
-			left++;
+		if (bpf_map_lookup_elem(conns, &key, &c))
+			continue;
+		if (is_over(&c, full)) {
+			end(conns, &key, now_ns);
 			continue;
 		}
-		if (!bpf_map_lookup_and_delete_elem(conns, &key, &c))
-			end(&c, now_ns);
+		left++;
+		if (!c.tls.socket && in_use(&c, &since_ns))
+			silent_add(&silent, &key, since_ns);
 	}
+	end_silent(conns, &silent, now_ns);
 	return left;
 }

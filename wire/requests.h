@@ -42,6 +42,7 @@ struct request_gauges {
 	/* of TLS that nobody reads for us, from the times of its records */
 	__s64 inferred_waiting;
 	__s64 inferred_streaming;
+	__s64 tls_unpaired; /* open sockets whose plain text is not known */
 };
 
 /*

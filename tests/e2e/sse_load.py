@@ -3,11 +3,12 @@
 
 Each user keeps one connection as long as it lasts and does ROUNDS times: a
 health check, then a stream or a JSON completion; some leave a stream in the
-middle by FIN or by RST.  Prints what was done as one JSON object.
+middle by FIN or by RST.  On SIGTERM each ends when its round does.  Prints what was done as one JSON object.
 """
 import asyncio
 import json
 import random
+import signal
 import socket
 import ssl
 import struct
@@ -89,6 +90,8 @@ class User:
     async def run(self, delay_s):
         await asyncio.sleep(delay_s)
         for _ in range(self.rounds):
+            if self.total["enough"]:
+                break
             await self.probe()
             await (self.completion() if self.rng.random() < .15 else
                    self.stream())
@@ -97,7 +100,9 @@ class User:
 
 
 async def main(port, users, rounds):
-    total = dict(streams=0, completions=0, probes=0, aborted=0, resets=0)
+    total = dict(enough=False, streams=0, completions=0, probes=0, aborted=0, resets=0)
+    asyncio.get_running_loop().add_signal_handler(
+        signal.SIGTERM, lambda: total.update(enough=True))
     rng = random.Random(users)
     interval_s = max(.02, users * .0004)
     # at most about 250 users a second arrive, so that accepting is no burst
