@@ -8,6 +8,7 @@
 #include "core/child.h"
 #include "core/commands.h"
 #include "core/paths.h"
+#include "core/run_model.h"
 #include "core/say.h"
 
 #include <errno.h>
@@ -34,7 +35,8 @@ int cmd_run(const struct settings *s)
 			   INJECTION ": already set to %.100s; only one "
 				     "library can be injected, unset it",
 			   other);
-	if (setenv(INJECTION, agent, 1) || child_set_rows(s))
+	if (setenv(INJECTION, agent, 1) || child_set_rows(s) ||
+	    (s->rows == ROWS_EXACT && run_model_tell(s->rest)))
 		return say(STATUS_RUNTIME, "run: no memory; free some");
 	execvp(s->rest[0], s->rest);
 	err = errno;
