@@ -47,6 +47,7 @@ say  = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2);)
 
 folders := wire bpf cupti model target core tui exporter
 bpf     := $(wildcard bpf/*.bpf.c)
+bench_bpf := $(wildcard tests/bench/*.bpf.c)
 proto   := $(wildcard wire/*.proto)
 gen     := $(bpf:%.bpf.c=$(O)/%.skel.h) $(proto:%.proto=$(O)/%.pb-c.h)
 obj      = $(patsubst %.c,$(O)/%.o,$(filter-out %.bpf.c core/main.c, \
@@ -131,7 +132,8 @@ $(O)/%.bpf.o: %.bpf.c
 	@mkdir -p $(@D)
 	$(call say,BPF,$<)$(CLANG) -g -O2 -target bpf -mcpu=v2 -D__bpf__ -Wall \
 	    -iquote . -MMD -MP -c -o $@ $<
-$(bpf:%.bpf.c=$(O)/%.skel.h): %.skel.h: %.bpf.o
+$(bpf:%.bpf.c=$(O)/%.skel.h) $(bench_bpf:%.bpf.c=$(O)/%.skel.h): \
+		%.skel.h: %.bpf.o
 	$(call say,SKEL,$@)$(BPFTOOL) gen skeleton $< name \
 	    $(subst .,_,$(notdir $*))_bpf >$@ 2>$@.log || { cat $@.log; exit 1; }
 $(O)/%.pb-c.c $(O)/%.pb-c.h &: %.proto
@@ -167,8 +169,8 @@ $(foreach f,wire bpf cupti agent model target tui exporter core sim, \
 $(O)/tests/unit/core/test_tls: libs += -lssl -lcrypto
 
 # Programs that the scripts of tests/e2e and tests/term use.
-tools := $(patsubst %.c,$(O)/%,$(wildcard tests/e2e/*.c tests/term/*.c \
-           tests/bench/*.c))
+tools := $(patsubst %.c,$(O)/%,$(filter-out %.bpf.c, \
+           $(wildcard tests/e2e/*.c tests/term/*.c tests/bench/*.c)))
 quiet := $(O)/tests/lib/quiet_agent.so
 stress := $(patsubst %.c,$(O)/%,$(wildcard tests/e2e/stress_*.c))
 $(stress): $(O)/%: $(O)/%.o
@@ -182,6 +184,8 @@ $(O)/tests/e2e/tls_static: $(O)/%: $(O)/%.o
 $(filter-out $(stress) %/tls_static,$(tools)): $(O)/%: $(O)/%.o $(archives) $(O)/agent.a
 	$(call say,LINK,$@)$(CC) $(san) $(LDFLAGS) -o $@ $< \
 	    $(O)/agent.a $(link:%=$(O)/%.a) $(libs)
+
+$(O)/tests/bench/requests_cost.o: $(bench_bpf:%.bpf.c=$(O)/%.skel.h)
 
 # Fuzzers: clang only, instrumented objects of their own.
 fuzzers := $(patsubst %.c,$(O)/%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -244,8 +248,11 @@ bench: all $(tools)
 	$(O)/tests/bench/bench_discover
 	$(O)/tests/bench/bench_exporter $(O)/scrape.txt
 	tests/bench/bench_prometheus_client.py $(O)/scrape.txt
-	$(O)/tests/bench/requests_cost 64 0 20
-	$(O)/tests/bench/requests_cost 400 20000 20
+	$(O)/tests/bench/requests_cost -o KSbwW -s 60
+	$(O)/tests/bench/requests_cost -o KSbwW -c 400 -r 20000 -s 60
+	$(O)/tests/bench/requests_cost -o KSb -w calls -s 20
+	O=$(O) tests/bench/requests_server.py -o KbwW -s 120
+	O=$(O) tests/bench/requests_server.py -k -s 30
 	O=$(O) tests/bench/fleet_size.py
 
 # 1000 times what `make test` does 50 times.  Root, half an hour.

@@ -598,7 +598,7 @@ static __always_inline int response_quick(READER_PARAM struct conn *c,
 static __always_inline void conn_check(struct http_stream *s,
 				       const struct reader *r)
 {
-	if (reader_more(r) && s->state != HTTP_UNKNOWN &&
+	if ((r->piece || r->rest) && s->state != HTTP_UNKNOWN &&
 	    s->state != HTTP_OPAQUE && s->state != HTTP_CLOSE)
 		conn_lose(s);
 }
@@ -609,7 +609,7 @@ static __always_inline void conn_received(READER_PARAM struct conn *c,
 {
 	if (c->closed == 1 + ENDED_BY_SERVER)
 		return; /* what comes after that is read and thrown away */
-	for (__u32 i = 0; i < EXCHANGE_STEPS && reader_more(r); i++)
+	for (__u32 i = 0; i < EXCHANGE_STEPS; i++)
 		if (request_step(READER_ARG c, r, now))
 			break;
 	conn_check(&c->in, r);
@@ -621,7 +621,7 @@ static __always_inline void conn_sent(READER_PARAM struct conn *c,
 {
 	if (response_quick(READER_ARG c, r, now))
 		return;
-	for (__u32 i = 0; i < EXCHANGE_STEPS && reader_more(r); i++)
+	for (__u32 i = 0; i < EXCHANGE_STEPS; i++)
 		if (response_step(READER_ARG c, r, now))
 			break;
 	conn_check(&c->out, r);

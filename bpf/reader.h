@@ -31,11 +31,6 @@ struct reader {
 	__u32 opaque; /* the bytes are somewhere else (sendfile, io_uring) */
 };
 
-static __always_inline int reader_more(const struct reader *r)
-{
-	return r->piece || r->rest;
-}
-
 /* Go to the next piece.  1: there is none. */
 static __always_inline int reader_next(READER_PARAM struct reader *r)
 {

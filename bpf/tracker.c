@@ -25,7 +25,7 @@
 #define SETTLE_NS 5000000000ull  /* after that a sure guess is believed */
 #define EXPIRE_NS 60000000000ull /* after that any other is not */
 #define SWEEP_NS 1000000000ull   /* at least, between two looks */
-#define SWEEP_SHARE 100          /* and so many times what one takes */
+#define SWEEP_SHARE 400          /* and so many times what one takes */
 #define DIAG_PERIOD_NS 500000000ull
 
 struct tracker {
@@ -127,18 +127,21 @@ static int record_read(void *arg, void *data, size_t bytes)
 /* Look at the open sockets when that is due. */
 static void walk(struct tracker *t)
 {
-	uint64_t now_ns = clock_now_ns(), took_ns;
+	uint64_t now_ns = clock_now_ns(), cpu_ns;
 
 	if (now_ns < t->walk_ns)
 		return;
+	cpu_ns = clock_thread_cpu_ns();
 	t->bpf.shared->settle = now_ns < t->settle_ns   ? SETTLE_NONE
 				: now_ns < t->expire_ns ? SETTLE_SURE
 							: SETTLE_ALL;
 	t->walked = rung_walk(&t->bpf);
 	t->oldest_ns = t->bpf.shared->oldest_ns;
 	t->listeners = t->bpf.shared->listeners;
-	took_ns = clock_now_ns() - now_ns;
-	t->walk_ns = now_ns + SWEEP_NS + SWEEP_SHARE * took_ns;
+	cpu_ns = clock_thread_cpu_ns() - cpu_ns;
+	t->walk_ns = now_ns + SWEEP_NS + SWEEP_SHARE * cpu_ns;
+	if (now_ns < t->settle_ns && t->walk_ns > t->settle_ns)
+		t->walk_ns = t->settle_ns;
 }
 
 int tracker_drain(struct tracker *t,

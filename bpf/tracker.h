@@ -101,7 +101,7 @@ uint64_t tracker_missed(const struct tracker *t);
 /*
  * When the oldest request in flight began, CLOCK_MONOTONIC; 0: there is none
  * whose beginning was seen.  As of the last look at the open sockets: looks
- * are 1 s apart, or more so that they take 1 % of a core.  -EOPNOTSUPP where
+ * are 1 s apart, or more so that they take 0.25 % of a core.  -EOPNOTSUPP where
  * the kernel does not let us look.
  */
 int tracker_oldest(struct tracker *t, uint64_t *start_ns);

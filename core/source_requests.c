@@ -32,14 +32,15 @@ struct source {
 	uint64_t failed_4xx[ENDPOINTS];            /* as told */
 	uint64_t now_ns;
 	struct window_hist hists[3]; /* by enum tracker_histogram */
-	uint64_t queues_ns;          /* when the queues were looked at */
+	uint64_t queues_ns;          /* when the queues are looked at next */
 	bool have_queues;
 	uint64_t unread_bytes, backlog;
 	struct tls_follow tls;
 	unsigned tls_grown; /* of the target, when TLS was looked for */
 };
 
-#define QUEUES_PERIOD_NS 1000000000ull
+#define QUEUES_PERIOD_NS 1000000000ull /* at least, between two looks */
+#define QUEUES_SHARE 1000              /* and so many times what one takes */
 
 static unsigned unix_inodes(const struct target *t,
 			    uint64_t out[TARGET_UNIX_MAX])
@@ -289,11 +290,15 @@ static void requests_sample(struct source *s, struct sample *out)
 /* What the server cannot see: not yet read, not yet accepted. */
 static void look_at_queues(struct source *s)
 {
-	if (s->queues_ns && s->now_ns - s->queues_ns < QUEUES_PERIOD_NS)
+	uint64_t now_ns = clock_now_ns(), cpu_ns;
+
+	if (now_ns < s->queues_ns)
 		return;
-	s->queues_ns = s->now_ns ? s->now_ns : 1;
+	cpu_ns = clock_thread_cpu_ns();
 	s->have_queues =
 		!tracker_queues(s->tracker, &s->unread_bytes, &s->backlog);
+	cpu_ns = clock_thread_cpu_ns() - cpu_ns;
+	s->queues_ns = now_ns + QUEUES_PERIOD_NS + QUEUES_SHARE * cpu_ns;
 }
 
 static void describe_tier(struct source *s, struct snapshot *out)

@@ -1,48 +1,87 @@
 /*
- * requests_cost.c - what the request tracker adds to one write of an SSE event
+ * requests_cost.c - what it costs a server to be watched
  *
- *	requests_cost [CONNECTIONS [EVENTS_PER_SECOND [SECONDS [SOURCES]]]]
+ *	requests_cost [-o OBSERVERS] [-w write|calls|PID:PORT]
+ *		      [-c CONNECTIONS] [-r EVENTS_PER_SECOND] [-s SECONDS]
  *
- * One process writes events to its connections all the time, as fast as it can
- * with a rate of 0, while the programs are attached and detached in turns.  Each
- * phase with them is compared with the two around it, so that what else the
- * machine does cancels out: median of the differences in CPU time per write,
- * with its 95 % bootstrap interval.  SOURCES are the letters of the data
- * sources to measure, one after the other; all that this kernel has by default.
+ * One server works all the time, while the observers (letters of observers.h;
+ * "KFPCS" by default) are attached and detached in turns, in random order, with
+ * a phase without any between two of them.  Each phase is compared with the two
+ * around it, so that what else the machine does cancels out: median of the
+ * differences, with its 95 % bootstrap interval.  At the end each is attached
+ * once more, and the kernel counts the time in its programs.
+ *
+ * The server (-w):
+ *	write		this process, which writes events to its connections, as
+ *			fast as it can with a rate of 0
+ *	calls		this process, with system calls that are not on sockets
+ *	PID:PORT	another one: requests_app.py or one like it, whose events
+ *			carry the CLOCK_MONOTONIC time when they were due.  This
+ *			process is its clients, and measures what they see
+ *
  * Needs root.
  */
-#include "bpf/rungs.h"
-
-#include <bpf/libbpf.h>
+#include "tests/bench/observers.h"
 
 #include <arpa/inet.h>
+#include <getopt.h>
+#include <math.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #define CONNECTIONS_MAX 1000u
-#define PHASE_NS 150000000ull
-#define PHASES_MAX 1000u
+#define OBSERVERS_MAX 8u
+#define PHASE_NS 300000000ull
+#define SETTLE_NS 30000000ull /* after a change, unmeasured */
+#define ROUNDS_MAX 2000u
 #define RESAMPLES 2000u
 #define DATA_BYTES 310u
+#define RING (1u << 21) /* of what clients saw */
+
+/* What is measured of a phase; NAN: it does not apply. */
+enum { CPU_NS, PER_SECOND, DELAY_P50_US, DELAY_P99_US, GAP_P99_US, MEASURES };
+
+static const struct {
+	const char *name, *unit;
+} measures[MEASURES] = {
+	[CPU_NS] = { "CPU time", "ns each" },
+	[PER_SECOND] = { "throughput", "events/s" },
+	[DELAY_P50_US] = { "delay p50", "us" },
+	[DELAY_P99_US] = { "delay p99", "us" },
+	[GAP_P99_US] = { "gap p99", "us" },
+};
+
+struct phase {
+	double value[MEASURES];
+};
+
+/* Written by the clients, who are another process. */
+struct seen {
+	_Atomic uint64_t events;
+	uint32_t delay_us[RING], gap_us[RING];
+};
 
 struct bench {
-	const struct rung *rung;
-	struct rung_programs bpf;
-	unsigned connections, rate;
+	struct observer observers[OBSERVERS_MAX];
+	unsigned n_observers, connections, rate;
+	void (*work)(struct bench *b, uint64_t ns, struct phase *out);
+	pid_t pid; /* of the server, if it is another process */
+	uint16_t port;
 	int server[CONNECTIONS_MAX];
 	char event[DATA_BYTES + 16];
 	size_t event_bytes;
+	struct seen *seen;
+	/* per observer and round: its phase, and the mean of those around */
+	struct phase with[OBSERVERS_MAX][ROUNDS_MAX];
+	struct phase without[OBSERVERS_MAX][ROUNDS_MAX];
+	uint64_t reader_ns[OBSERVERS_MAX], watched_ns[OBSERVERS_MAX];
+	unsigned rounds;
 };
 
 static uint64_t now_ns(clockid_t clock)
@@ -59,67 +98,121 @@ static void fail(const char *what)
 	exit(1);
 }
 
-/* ---- the connections ----------------------------------------------------- */
+/* ---- clients ------------------------------------------------------------- */
 
-static int listen_on(struct sockaddr_in *a)
+static const char ask[] = "POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+			  "Content-Type: application/json\r\n"
+			  "Content-Length: 2\r\n\r\n{}";
+
+static void event_seen(struct seen *seen, uint64_t due_ns, uint64_t now,
+		       uint64_t *last_ns)
 {
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	socklen_t n = sizeof(*a);
+	uint64_t i = atomic_load(&seen->events) % RING;
 
-	*a = (struct sockaddr_in){ .sin_family = AF_INET,
-				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	if (fd < 0 || bind(fd, (struct sockaddr *)a, n) ||
-	    listen(fd, CONNECTIONS_MAX) ||
-	    getsockname(fd, (struct sockaddr *)a, &n))
-		fail("listen");
-	return fd;
+	/* a timer may be early by its resolution */
+	seen->delay_us[i] =
+		now > due_ns ? (uint32_t)((now - due_ns) / 1000) : 0;
+	seen->gap_us[i] = *last_ns ? (uint32_t)((now - *last_ns) / 1000) : 0;
+	*last_ns = now;
+	atomic_fetch_add(&seen->events, 1);
+}
+
+/*
+ * The events that begin in these bytes, each with the time when it was due if
+ * the server says so.  Returns how many bytes at the end must be seen again,
+ * with those that follow: the beginning of an event.
+ */
+static size_t see(struct seen *seen, const char *b, size_t n, uint64_t *last_ns)
+{
+	static const char mark[] = "data: {\"t\":";
+	const size_t m = sizeof(mark) - 1;
+	uint64_t now = now_ns(CLOCK_MONOTONIC);
+	const char *end = b + n, *at;
+
+	while ((at = memmem(b, (size_t)(end - b), mark, m))) {
+		uint64_t due_ns = 0;
+
+		for (b = at + m; b < end && *b >= '0' && *b <= '9'; b++)
+			due_ns = due_ns * 10 + (uint64_t)(*b - '0');
+		if (b == end)
+			return (size_t)(end - at);
+		event_seen(seen, due_ns, now, last_ns);
+	}
+	return (size_t)(end - b) < m ? (size_t)(end - b) : m - 1;
+}
+
+struct client {
+	int fd;
+	uint64_t last_ns;
+	char tail[64]; /* of what was read */
+	size_t tail_bytes;
+};
+
+static void client_begin(struct client *c, const struct sockaddr_in *a)
+{
+	*c = (struct client){ .fd = socket(AF_INET, SOCK_STREAM, 0) };
+	if (connect(c->fd, (const struct sockaddr *)a, sizeof(*a)) ||
+	    write(c->fd, ask, sizeof(ask) - 1) < 0)
+		fail("connect");
+}
+
+/* false: the connection is closed. */
+static bool client_read(struct client *c, struct seen *seen)
+{
+	static char b[sizeof(c->tail) + (1 << 16)];
+	ssize_t got;
+	size_t n;
+
+	memcpy(b, c->tail, c->tail_bytes);
+	got = read(c->fd, b + c->tail_bytes, sizeof(b) - sizeof(c->tail));
+	if (got <= 0) {
+		close(c->fd);
+		return false;
+	}
+	n = c->tail_bytes + (size_t)got;
+	c->tail_bytes = see(seen, b, n, &c->last_ns);
+	memcpy(c->tail, b + n - c->tail_bytes, c->tail_bytes);
+	return true;
 }
 
 /* Ask once on each connection, then read until all are closed. */
-static void be_clients(const struct sockaddr_in *a, unsigned n)
+static void be_clients(const struct bench *b)
 {
-	static const char ask[] = "POST /v1/completions HTTP/1.1\r\n\r\n";
-	static struct pollfd p[CONNECTIONS_MAX];
-	static char b[1 << 16];
-	unsigned open = n;
+	static struct client clients[CONNECTIONS_MAX];
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_port = htons(b->port),
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	unsigned open = b->connections;
+	struct epoll_event e = { .events = EPOLLIN }, got[64];
+	int poll;
 
-	for (unsigned i = 0; i < n; i++) {
-		p[i].fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		p[i].events = POLLIN;
-		if (connect(p[i].fd, (const struct sockaddr *)a, sizeof(*a)) ||
-		    write(p[i].fd, ask, sizeof(ask) - 1) < 0)
-			fail("connect");
+	/* what we inherit would stay attached for as long as we live */
+	close_range(STDERR_FILENO + 1, ~0u, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	poll = epoll_create1(0);
+	for (unsigned i = 0; i < b->connections; i++) {
+		client_begin(&clients[i], &a);
+		e.data.u32 = i;
+		if (epoll_ctl(poll, EPOLL_CTL_ADD, clients[i].fd, &e))
+			fail("epoll");
 	}
-	while (open && poll(p, n, -1) > 0)
-		for (unsigned i = 0; i < n; i++)
-			if (p[i].revents && read(p[i].fd, b, sizeof(b)) <= 0) {
-				close(p[i].fd);
-				p[i].fd = -1;
+	while (open) {
+		int n = epoll_wait(poll, got, 64, -1);
+
+		for (int i = 0; i < n; i++)
+			if (!client_read(&clients[got[i].data.u32], b->seen))
 				open--;
-			}
+	}
 	_exit(0);
 }
 
-static void accept_all(struct bench *b, int listener)
+/* ---- servers ------------------------------------------------------------- */
+
+static void phase_clear(struct phase *p)
 {
-	static const char head[] = "HTTP/1.1 200 OK\r\n"
-				   "content-type: text/event-stream\r\n"
-				   "transfer-encoding: chunked\r\n\r\n";
-	char ask[256];
-	int one = 1;
-
-	for (unsigned i = 0; i < b->connections; i++) {
-		int fd = accept(listener, NULL, NULL);
-
-		if (fd < 0 || read(fd, ask, sizeof(ask)) <= 0 ||
-		    write(fd, head, sizeof(head) - 1) < 0)
-			fail("accept");
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-		b->server[i] = fd;
-	}
+	for (unsigned i = 0; i < MEASURES; i++)
+		p->value[i] = NAN;
 }
-
-/* ---- phases -------------------------------------------------------------- */
 
 static void pace(const struct bench *b, uint64_t begin_ns, uint64_t written)
 {
@@ -130,13 +223,11 @@ static void pace(const struct bench *b, uint64_t begin_ns, uint64_t written)
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 }
 
-/* CPU time of one write, in ns. */
-static double phase(struct bench *b)
+static void work_write(struct bench *b, uint64_t ns, struct phase *out)
 {
-	uint64_t begin_ns = now_ns(CLOCK_MONOTONIC), written = 0;
-	uint64_t cpu_ns = 0;
+	uint64_t begin_ns = now_ns(CLOCK_MONOTONIC), written = 0, cpu_ns = 0;
 
-	while (now_ns(CLOCK_MONOTONIC) - begin_ns < PHASE_NS) {
+	while (now_ns(CLOCK_MONOTONIC) - begin_ns < ns) {
 		uint64_t t = now_ns(CLOCK_THREAD_CPUTIME_ID);
 
 		for (unsigned i = 0; i < b->connections; i++)
@@ -148,8 +239,174 @@ static double phase(struct bench *b)
 		if (b->rate)
 			pace(b, begin_ns, written);
 	}
-	return (double)cpu_ns / (double)written;
+	phase_clear(out);
+	out->value[CPU_NS] = (double)cpu_ns / (double)written;
+	out->value[PER_SECOND] = (double)written * 1e9 /
+				 (double)(now_ns(CLOCK_MONOTONIC) - begin_ns);
 }
+
+static void work_calls(struct bench *b, uint64_t ns, struct phase *out)
+{
+	static int null = -1, zero = -1;
+	uint64_t begin_ns = now_ns(CLOCK_MONOTONIC), calls = 0;
+	uint64_t cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
+	char byte = 0;
+
+	(void)b;
+	if (null < 0) {
+		null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+		zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	}
+	while (now_ns(CLOCK_MONOTONIC) - begin_ns < ns)
+		for (unsigned i = 0; i < 1000; i++, calls += 3)
+			if (syscall(SYS_getppid) < 0 ||
+			    write(null, &byte, 1) != 1 ||
+			    read(zero, &byte, 1) != 1)
+				fail("calls");
+	phase_clear(out);
+	cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
+	out->value[CPU_NS] = (double)cpu_ns / (double)calls;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double quantile(const uint32_t *ring, uint64_t from, uint64_t to,
+		       double q)
+{
+	static uint32_t v[RING];
+	uint64_t n = to - from;
+
+	if (!n || n > RING)
+		return NAN;
+	for (uint64_t i = 0; i < n; i++)
+		v[i] = ring[(from + i) % RING];
+	qsort(v, n, sizeof(*v), by_value);
+	return v[(uint64_t)((double)n * q)];
+}
+
+static void work_other(struct bench *b, uint64_t ns, struct phase *out)
+{
+	uint64_t begin_ns = now_ns(CLOCK_MONOTONIC), end_ns, cpu_ns;
+	uint64_t from = atomic_load(&b->seen->events), to;
+	struct timespec t = { .tv_sec = (time_t)(ns / 1000000000u),
+			      .tv_nsec = (long)(ns % 1000000000u) };
+	clockid_t clock;
+
+	if (clock_getcpuclockid(b->pid, &clock))
+		fail("the server's clock");
+	cpu_ns = now_ns(clock);
+	nanosleep(&t, NULL);
+	cpu_ns = now_ns(clock) - cpu_ns;
+	end_ns = now_ns(CLOCK_MONOTONIC);
+	to = atomic_load(&b->seen->events);
+	phase_clear(out);
+	if (to == from)
+		return;
+	out->value[CPU_NS] = (double)cpu_ns / (double)(to - from);
+	out->value[PER_SECOND] =
+		(double)(to - from) * 1e9 / (double)(end_ns - begin_ns);
+	out->value[DELAY_P50_US] = quantile(b->seen->delay_us, from, to, .5);
+	out->value[DELAY_P99_US] = quantile(b->seen->delay_us, from, to, .99);
+	out->value[GAP_P99_US] = quantile(b->seen->gap_us, from, to, .99);
+}
+
+static int listen_on(struct bench *b)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t n = sizeof(a);
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&a, n) ||
+	    listen(fd, CONNECTIONS_MAX) ||
+	    getsockname(fd, (struct sockaddr *)&a, &n))
+		fail("listen");
+	b->port = ntohs(a.sin_port);
+	return fd;
+}
+
+static void accept_all(struct bench *b, int listener)
+{
+	static const char head[] = "HTTP/1.1 200 OK\r\n"
+				   "content-type: text/event-stream\r\n"
+				   "transfer-encoding: chunked\r\n\r\n";
+	char got[256];
+	int one = 1;
+
+	for (unsigned i = 0; i < b->connections; i++) {
+		int fd = accept(listener, NULL, NULL);
+
+		if (fd < 0 || read(fd, got, sizeof(got)) <= 0 ||
+		    write(fd, head, sizeof(head) - 1) < 0)
+			fail("accept");
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+		b->server[i] = fd;
+	}
+}
+
+/* ---- phases -------------------------------------------------------------- */
+
+static void phase(struct bench *b, struct phase *out)
+{
+	b->work(b, SETTLE_NS, out);
+	b->work(b, PHASE_NS, out);
+}
+
+static void phase_with(struct bench *b, unsigned i, struct phase *out)
+{
+	struct observer *o = &b->observers[i];
+	uint64_t cpu_ns = observer_reader_ns(o);
+	uint64_t begin_ns = now_ns(CLOCK_MONOTONIC);
+
+	if (observer_attach(o))
+		fail("attach");
+	phase(b, out);
+	observer_detach(o);
+	b->watched_ns[i] += now_ns(CLOCK_MONOTONIC) - begin_ns;
+	b->reader_ns[i] += observer_reader_ns(o) - cpu_ns;
+}
+
+static void shuffle(unsigned *order, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		unsigned j = i + (unsigned)rand() % (n - i), swap = order[i];
+
+		order[i] = order[j];
+		order[j] = swap;
+	}
+}
+
+static void measure(struct bench *b, unsigned seconds)
+{
+	uint64_t end_ns = now_ns(CLOCK_MONOTONIC) + seconds * 1000000000ull;
+	unsigned order[OBSERVERS_MAX];
+	struct phase before, after;
+
+	for (unsigned i = 0; i < b->n_observers; i++)
+		order[i] = i;
+	phase(b, &before);
+	while (now_ns(CLOCK_MONOTONIC) < end_ns && b->rounds < ROUNDS_MAX) {
+		shuffle(order, b->n_observers);
+		for (unsigned k = 0; k < b->n_observers; k++) {
+			unsigned i = order[k];
+
+			phase_with(b, i, &b->with[i][b->rounds]);
+			phase(b, &after);
+			for (unsigned m = 0; m < MEASURES; m++)
+				b->without[i][b->rounds].value[m] =
+					(before.value[m] + after.value[m]) / 2;
+			before = after;
+		}
+		b->rounds++;
+	}
+}
+
+/* ---- the report ---------------------------------------------------------- */
 
 static int ascending(const void *a, const void *b)
 {
@@ -164,120 +421,226 @@ static double median(double *v, unsigned n)
 	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
-static void report(const struct bench *b, double *off, unsigned n_off,
-		   double *diff, unsigned n)
+static void report_measure(const struct bench *b, unsigned o, unsigned m)
 {
-	static double medians[RESAMPLES], sample[PHASES_MAX];
-	double base, extra;
+	static double diff[ROUNDS_MAX], off[ROUNDS_MAX], medians[RESAMPLES];
+	static double sample[ROUNDS_MAX];
+	double base, extra, low, high;
+	unsigned n = 0;
 
+	for (unsigned i = 0; i < b->rounds; i++) {
+		double with = b->with[o][i].value[m];
+		double without = b->without[o][i].value[m];
+
+		if (isnan(with) || isnan(without))
+			continue;
+		off[n] = without;
+		diff[n++] = with - without;
+	}
+	if (!n)
+		return;
 	for (unsigned k = 0; k < RESAMPLES; k++) {
 		for (unsigned i = 0; i < n; i++)
 			sample[i] = diff[(unsigned)rand() % n];
 		medians[k] = median(sample, n);
 	}
 	qsort(medians, RESAMPLES, sizeof(*medians), ascending);
-	base = median(off, n_off);
+	base = median(off, n);
 	extra = median(diff, n);
-	printf("%s: %u connections, %u events/s: %.0f ns/write without, %+.0f "
-	       "ns "
-	       "[%+.0f, %+.0f] with = %+.1f %%, %u pairs\n",
-	       b->rung->letter, b->connections, b->rate, base, extra,
-	       medians[RESAMPLES * 25 / 1000], medians[RESAMPLES * 975 / 1000],
-	       100 * extra / base, n);
+	low = medians[RESAMPLES * 25 / 1000];
+	high = medians[RESAMPLES * 975 / 1000];
+	printf("   %-10s %8.0f %s, %+.0f [%+.0f, %+.0f] = %+.2f %% "
+	       "[%+.2f, %+.2f], %u pairs\n",
+	       measures[m].name, base, measures[m].unit, extra, low, high,
+	       100 * extra / base, 100 * low / base, 100 * high / base, n);
 }
 
-static void measure(struct bench *b, unsigned seconds)
+static uint64_t events_seen(const struct bench *b, const struct observer *o)
 {
-	static double off[PHASES_MAX], diff[PHASES_MAX];
-	unsigned pairs = (unsigned)(seconds * 1000000000ull / PHASE_NS / 2);
-	unsigned n_off = 0;
+	const struct request_counters *c = &o->bpf.shared->counters;
 
-	pairs = pairs < PHASES_MAX - 1 ? pairs : PHASES_MAX - 1;
-	rung_detach(&b->bpf);
-	off[n_off++] = phase(b);
-	for (unsigned i = 0; i < pairs; i++) {
-		double on;
-
-		if (rung_attach(&b->bpf))
-			fail("attach");
-		on = phase(b);
-		rung_detach(&b->bpf);
-		off[n_off++] = phase(b);
-		diff[i] = on - (off[n_off - 1] + off[n_off - 2]) / 2;
-	}
-	report(b, off, n_off, diff, pairs);
+	(void)b;
+	return c->events[ENDPOINT_GENERATION];
 }
 
-static bool load(struct bench *b, const struct rung *rung, uint16_t port)
+/* The kernel's own count, over a phase in which nothing is compared. */
+static void report_run(struct bench *b, struct observer *o)
 {
-	struct stat st;
+	int stats = bpf_enable_stats(BPF_STATS_RUN_TIME);
+	uint64_t begin_ns = observer_run_ns(o), run_ns;
+	struct phase p;
 
-	b->rung = rung;
-	if (stat("/proc/self/ns/net", &st) || rung_load(rung, &b->bpf))
-		return false;
-	b->bpf.shared->netns_inode = (uint32_t)st.st_ino;
-	rung_ports(&b->bpf, &port, 1);
-	if (!rung_attach(&b->bpf))
-		return true;
-	rung_close(&b->bpf);
-	return false;
+	if (stats < 0 || observer_attach(o))
+		return;
+	b->work(b, PHASE_NS * 3, &p);
+	observer_detach(o);
+	run_ns = observer_run_ns(o) - begin_ns;
+	close(stats);
+	if (!isnan(p.value[PER_SECOND]))
+		printf("   %-10s %8.0f ns/event in its programs, by the "
+		       "kernel's count\n",
+		       "of that",
+		       (double)run_ns / p.value[PER_SECOND] /
+			       ((double)PHASE_NS * 3 / 1e9));
 }
 
-/* On connections of its own, which it has seen from their first byte. */
-static void measure_rung(struct bench *b, const struct rung *rung,
-			 unsigned seconds)
+static void report_losses(const struct bench *b, const struct observer *o)
 {
 	const struct request_counters *c;
-	struct sockaddr_in a;
-	int listener = listen_on(&a);
+
+	if (!o->rung)
+		return;
+	c = &o->bpf.shared->counters;
+	if (o->ring)
+		printf("   %-10s %.2f %% of a core, %llu writes read, %llu "
+		       "lost\n",
+		       "reader",
+		       100. * (double)b->reader_ns[o - b->observers] /
+			       (double)b->watched_ns[o - b->observers],
+		       (unsigned long long)o->shipped,
+		       (unsigned long long)c->records_lost);
+	else if (b->work == work_calls)
+		return;
+	else if (c->desyncs > c->resyncs)
+		puts("   the framing was lost: this is not the cost of "
+		     "following");
+	else if (!events_seen(b, o))
+		puts("   no event was counted: this is not the cost of "
+		     "following");
+	if (rung_missed(&o->bpf))
+		puts("   calls were missed");
+}
+
+static void report(struct bench *b)
+{
+	for (unsigned i = 0; i < b->n_observers; i++) {
+		struct observer *o = &b->observers[i];
+
+		printf("%s\n", o->name);
+		for (unsigned m = 0; m < MEASURES; m++)
+			report_measure(b, i, m);
+		report_run(b, o);
+		report_losses(b, o);
+	}
+}
+
+/* ---- the whole ----------------------------------------------------------- */
+
+static void load(struct bench *b, const char *letters)
+{
+	for (; *letters && b->n_observers < OBSERVERS_MAX; letters++) {
+		struct observer *o = &b->observers[b->n_observers];
+		int err = observer_load(o, *letters, b->port);
+
+		if (!err)
+			err = observer_attach(o);
+		if (!err)
+			b->n_observers++;
+		else
+			printf("%c: not on this kernel, or not with these "
+			       "rights: %s\n",
+			       *letters, strerror(-err));
+	}
+}
+
+/* The observers see all connections from their first byte. */
+static pid_t start(struct bench *b, const char *letters)
+{
+	int listener = b->pid ? -1 : listen_on(b);
+	struct phase p;
 	pid_t clients;
 
-	if (!load(b, rung, ntohs(a.sin_port))) {
-		printf("%s: not on this kernel, or not with these rights\n",
-		       rung->letter);
-		close(listener);
-		return;
-	}
+	load(b, letters);
 	fflush(stdout);
 	clients = fork();
 	if (!clients)
-		be_clients(&a, b->connections);
-	accept_all(b, listener);
-	measure(b, seconds);
-	c = &b->bpf.shared->counters;
-	if (c->desyncs > c->resyncs)
-		puts("the framing was lost: the cost is not that of following");
-	if (!c->events[ENDPOINT_GENERATION])
-		puts("no event was counted: the cost is not that of following");
-	if (rung_missed(&b->bpf))
-		puts("calls were missed");
-	for (unsigned i = 0; i < b->connections; i++)
-		close(b->server[i]);
-	close(listener);
+		be_clients(b);
+	if (listener >= 0) {
+		accept_all(b, listener);
+		close(listener);
+	}
+	while (b->pid && !atomic_load(&b->seen->events))
+		poll(NULL, 0, 10);
+	b->work(b, SETTLE_NS * 10, &p);
+	for (unsigned i = 0; i < b->n_observers; i++)
+		observer_detach(&b->observers[i]);
+	return clients;
+}
+
+static void finish(struct bench *b, pid_t clients)
+{
+	for (unsigned i = 0; i < b->n_observers; i++)
+		observer_close(&b->observers[i]);
+	kill(clients, SIGKILL);
 	waitpid(clients, NULL, 0);
-	rung_close(&b->bpf);
+}
+
+static void make_event(struct bench *b)
+{
+	b->event_bytes = (size_t)snprintf(b->event, sizeof(b->event),
+					  "%x\r\ndata: ", DATA_BYTES);
+	memset(b->event + b->event_bytes, 'x', DATA_BYTES - 8);
+	b->event_bytes += DATA_BYTES - 8;
+	memcpy(b->event + b->event_bytes, "\n\n\r\n", 4);
+	b->event_bytes += 4;
+}
+
+static int server_of(struct bench *b, const char *name)
+{
+	int pid, port;
+
+	b->work = work_write;
+	if (!strcmp(name, "write"))
+		return 0;
+	b->work = work_calls;
+	if (!strcmp(name, "calls"))
+		return 0;
+	b->work = work_other;
+	if (sscanf(name, "%d:%d", &pid, &port) != 2 || pid < 1 || port < 1 ||
+	    port > 65535)
+		return -EINVAL;
+	b->pid = pid;
+	b->port = (uint16_t)port;
+	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	struct bench b = {
-		.connections = argc > 1 ? (unsigned)atoi(argv[1]) : 64,
-		.rate = argc > 2 ? (unsigned)atoi(argv[2]) : 0,
-	};
-	unsigned seconds = argc > 3 ? (unsigned)atoi(argv[3]) : 12;
-	const char *letters = argc > 4 ? argv[4] : "KFPCS";
+	static struct bench b = { .connections = 64, .work = work_write };
+	const char *letters = "KFPCS";
+	unsigned seconds = 20;
+	pid_t clients;
+	int c, bad = 0;
 
-	if (!b.connections || b.connections > CONNECTIONS_MAX || !seconds)
+	while ((c = getopt(argc, argv, "c:r:s:o:w:")) != -1) {
+		if (c == 'c')
+			b.connections = (unsigned)atoi(optarg);
+		else if (c == 'r')
+			b.rate = (unsigned)atoi(optarg);
+		else if (c == 's')
+			seconds = (unsigned)atoi(optarg);
+		else if (c == 'o')
+			letters = optarg;
+		else if (c != 'w' || server_of(&b, optarg))
+			bad = 1;
+	}
+	if (bad || !b.connections || b.connections > CONNECTIONS_MAX) {
+		fputs("usage: requests_cost [-o OBSERVERS] [-w "
+		      "write|calls|PID:PORT] [-c CONNECTIONS] [-r "
+		      "EVENTS_PER_SECOND] [-s SECONDS]\n",
+		      stderr);
 		return 2;
+	}
 	libbpf_set_print(NULL);
-	b.event_bytes = (size_t)snprintf(b.event, sizeof(b.event),
-					 "%x\r\ndata: ", DATA_BYTES);
-	memset(b.event + b.event_bytes, 'x', DATA_BYTES - 8);
-	b.event_bytes += DATA_BYTES - 8;
-	memcpy(b.event + b.event_bytes, "\n\n\r\n", 4);
-	b.event_bytes += 4;
-	for (unsigned i = 0; i < RUNGS; i++)
-		if (strstr(letters, rungs[i].letter))
-			measure_rung(&b, &rungs[i], seconds);
+	srand((unsigned)now_ns(CLOCK_MONOTONIC));
+	b.seen = mmap(NULL, sizeof(*b.seen), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (b.seen == MAP_FAILED)
+		fail("memory");
+	make_event(&b);
+	clients = start(&b, letters);
+	measure(&b, seconds);
+	report(&b);
+	finish(&b, clients);
 	return 0;
 }
