@@ -13,6 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, HERE)
 import ring as R  # noqa: E402
+from tap import slowness  # noqa: E402
 
 O = os.path.abspath(os.environ.get("O", os.path.join(ROOT, "build")))
 AGENT = f"{O}/libmoetop-agent.so"
@@ -56,7 +57,7 @@ agent = ctypes.CDLL(sys.argv[1])
 start = time.monotonic()
 assert agent.InitializeInjection() == 1
 assert agent.InitializeInjection() == 1
-assert time.monotonic() - start < 1
+assert time.monotonic() - start < 5
 print("up", flush=True)
 for line in sys.stdin:
     if line == "fork\\n":
@@ -317,7 +318,7 @@ def test_exit():
         start = time.monotonic()
         p.terminate()
         rc = p.wait(20)
-        check(rc == 0 and time.monotonic() - start < 3,
+        check(rc == 0 and time.monotonic() - start < 3 * slowness(),
               "a server that ends in a window ends well, and at once",
               f"exit {rc} after {time.monotonic() - start:.1f} s")
 

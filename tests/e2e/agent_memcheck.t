@@ -12,7 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import ring as R  # noqa: E402
 from host import AGENT, O, Host, counts, status_kb, wait  # noqa: E402
-from tap import check, end, results  # noqa: E402
+from tap import check, end, results, slowness  # noqa: E402
 
 VALGRIND = ("valgrind", "--error-exitcode=9", "--leak-check=full",
             "--show-leak-kinds=definite", "--errors-for-leak-kinds=definite",
@@ -118,7 +118,7 @@ def test_real():
                   and late[1] - early[1] < 1000, (good, early, late))
             code, seconds = host.quit()
             check(f"{name}, no driver: the host ends well, at once",
-                  code == 0 and seconds < 2, (code, seconds))
+                  code == 0 and seconds < 2 * slowness(), (code, seconds))
         if shutil.which("valgrind"):
             with tempfile.TemporaryDirectory() as folder:
                 real_under_valgrind(name, path, folder)

@@ -11,6 +11,7 @@ import threading
 import time
 
 import attach_cycles as A
+import tap
 
 # what an agent that sleeps keeps
 STUB = ("memfd:moetop-ring", "memfd:moetop-agent", "threads: moetop:")
@@ -183,7 +184,7 @@ def short_lived(check, n):
             report = A.inject(t.pid)
             rc = t.p.wait(10)
         seen[report["refusal"]] = seen.get(report["refusal"], 0) + 1
-        if (rc or report["seconds"] > 1.5 or
+        if (rc or report["seconds"] > 1.5 * tap.slowness() or
                 report["refusal"] not in ("ok", "no-process", "busy")):
             wrong.append((ms, rc, report))
     say(f"short lives: {seen}")

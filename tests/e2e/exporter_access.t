@@ -116,7 +116,8 @@ def passwords(x):
     for _ in range(10):
         x.curl("-u", "alice:secret")
     known = time.monotonic() - start
-    check("one that is known costs no bcrypt again", known < 2, known)
+    check("one that is known costs no bcrypt again", known < 2 * tap.slowness(),
+          known)
     x.write(f"basic_auth_users:\n  alice: {other}\n")
     check("a changed file holds at the next request",
           x.curl("-u", "alice:secret")[0] == 401 and
@@ -153,12 +154,13 @@ def attacked(x, folder):
     start = time.monotonic()
     known = [x.curl("-u", "alice:secret")[0] for _ in range(5)]
     passed = time.monotonic() - start
+    busy = tap.slowness()
     got = [p.communicate()[0] for p in guesses]
     print(f"# 5 scrapes in {passed:.2f} s among guesses: "
           f"{ {s: got.count(s) for s in set(got)} }")
     check("guesses are refused or put off", set(got) <= {"401", "503"}, got)
     check("meanwhile who is known is served at once",
-          known == [200] * 5 and passed < 3, (known, passed))
+          known == [200] * 5 and passed < 3 * busy, (known, passed))
 
 
 def tls(x, ca, folder):

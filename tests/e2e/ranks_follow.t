@@ -17,7 +17,7 @@ import threading
 import time
 
 import tap
-from tap import check
+from tap import check, slowness
 
 O = os.path.abspath(os.environ.get("O", "build"))
 MOETOP = os.path.join(O, "moetop")
@@ -105,7 +105,7 @@ class Moetop:
                 return r
         return None
 
-    def wait_agent(self, pid, deadline_s=8, attached=True):
+    def wait_agent(self, pid, deadline_s=20, attached=True):
         """Seconds until the process has a working agent, or None."""
         start = time.monotonic()
         while time.monotonic() < start + deadline_s:
@@ -134,7 +134,7 @@ def has_ring(pid):
 def expect(name, moetop, pid):
     took = moetop.wait_agent(pid)
     check(f"{name}: an agent after {took:.1f} s" if took else
-          f"{name}: an agent", took is not None and took < WITHIN_S,
+          f"{name}: an agent", took is not None and took < WITHIN_S * slowness(),
           (took, moetop.last and moetop.last["target"]["ranks"],
            moetop.last and moetop.last["health"]["tiers"]["T2"]))
 
@@ -150,12 +150,12 @@ def main():
         os.kill(second, signal.SIGKILL)
         tree.ask("reap")
         start = time.monotonic()
-        while time.monotonic() < start + 5 and not any(
+        while time.monotonic() < start + 20 and not any(
                 r["pid"] == second and r["agent"] == "gone"
                 for r in moetop.last["target"]["ranks"]):
             time.sleep(0.02)
         check("one that was killed is shown as gone",
-              time.monotonic() < start + 2.5, moetop.last["target"]["ranks"])
+              time.monotonic() < start + 2.5 * slowness(), moetop.last["target"]["ranks"])
         third = int(tree.ask("born"))
         expect("one that takes the place of one that was killed", moetop,
                third)
@@ -164,14 +164,14 @@ def main():
         before = moetop.rank(third)["attach"]
         same = int(tree.ask("exec"))
         start = time.monotonic()
-        while time.monotonic() < start + 8:
+        while time.monotonic() < start + 20:
             r = moetop.rank(third)
             if r and r["attach"] and r["attach"] != before:
                 break
             time.sleep(0.02)
         took = time.monotonic() - start
         check(f"one that has become another program: an agent after "
-              f"{took:.1f} s", same == third and took < WITHIN_S + 1,
+              f"{took:.1f} s", same == third and took < (WITHIN_S + 1) * slowness(),
               moetop.last["target"]["ranks"])
         check("the front process, which only maps libcuda, is left alone",
               not has_ring(tree.pid) and not any(

@@ -1,5 +1,6 @@
 """tap.py - the results of a test script, as TAP on standard output"""
 import sys
+import time
 
 results = []
 
@@ -11,6 +12,15 @@ def check(name, ok, detail=""):
     if not ok:
         print("# " + str(detail)[:3000].replace("\n", "\n# "))
     sys.stdout.flush()
+
+
+def slowness():
+    """How many times longer than its processor time anything takes on this
+    machine just now, at least 1: limits of time are multiplied by it."""
+    wall, cpu = time.monotonic(), time.thread_time()
+    while time.thread_time() - cpu < 0.05:
+        pass
+    return max(1, (time.monotonic() - wall) / (time.thread_time() - cpu))
 
 
 def end():

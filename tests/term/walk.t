@@ -16,7 +16,7 @@ tab=$(printf '\t')
 
 # The first words may take a few kernel windows.
 patient() {
-	for _ in 1 2 3 4 5; do
+	for _ in 1 2; do
 		until_ shows "$1" && return
 	done
 	fail "never shown: $1"

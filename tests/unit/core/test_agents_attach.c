@@ -1,5 +1,6 @@
 /* Injection as the agent source asks for it, with a stand-in for it; ranks that
  * come and go. */
+#include "core/agents.h"
 #include "target/proc.h"
 #include "tests/unit/core/agents_fixture.h"
 
@@ -54,8 +55,9 @@ static void poll_until_injected(unsigned n)
 		now_ns += NS_PER_MS;
 		usleep(1000);
 	}
+	for (int i = 0; i < 5000 && attach_ended(source->attach) < n; i++)
+		usleep(1000); /* until the report is on the board */
 	assert_int_equal(atomic_load(&injections), n);
-	usleep(20000); /* until the report is on the board */
 	now_ns = clock_now_ns() + 2 * NS_PER_S;
 	assert_int_equal(source_agent.poll(source, now_ns), 0);
 }
