@@ -30,6 +30,16 @@ def check(good, text, detail=""):
     tap.check(text, good, detail)
 
 
+def cells_of(step):
+    return bin(step.mask0 | step.mask1 << 64).count("1")
+
+
+def sampled(records):
+    """A busy machine samples less at a time."""
+    steps = [r for r in records if r.type == R.STEP_ROWS]
+    return len(steps) > 10 and sum(map(cells_of, steps)) > 200
+
+
 def check_rows(name, records, truth):
     steps = [r for r in records if r.type == R.STEP_ROWS]
     wrong, unknown, cells, lost = [], [], 0, 0
@@ -48,7 +58,7 @@ def check_rows(name, records, truth):
         cells += len(layers)
         if want != (r.rows, r.active, r.single) or r.phase != step.phase:
             wrong.append((r.start_ns, want, (r.rows, r.active, r.single)))
-    check(len(steps) > 10 and cells > 200,
+    check(sampled(records),
           f"{name}: rows were sampled ({cells} cells of {len(steps)} steps)")
     check(not wrong, f"{name}: rows of every sampled step are exact",
           f"{len(wrong)} wrong, first {wrong[:1]}")
@@ -106,7 +116,7 @@ def check_steps(name, records, truth):
 
 def main():
     for name, *case in CASES:
-        records, truth = L.run(*case, 3)
+        records, truth = L.run(*case, 3, sampled)
         texts = [r.text for r in records if r.type == R.TEXT]
         windows = [r for r in records if r.type == R.WINDOW]
         check(len(windows) >= 3, f"{name}: windows open", str(texts))

@@ -70,9 +70,11 @@ class Server:
 
 
 def watch(server, *options, timeout=60):
+    slow = slowness()
     run = subprocess.run([MOETOP, "-p", str(server.pid), "--json", *options],
                          capture_output=True, text=True, env=ENV,
                          timeout=timeout, check=False)
+    server.slowness = max(slow, slowness())
     return run, [json.loads(x) for x in run.stdout.splitlines()]
 
 
@@ -84,6 +86,7 @@ class Account:
     """The server's own count of requests in flight, from its truth log."""
 
     def __init__(self, server):
+        self.turn_ns = TURN_NS * server.slowness
         self.times, self.counts = [0], [0]
         self.starts, self.ends = [0], [0]
         for w in server.lines("F"):
@@ -101,10 +104,10 @@ class Account:
         log's count of then, less the ends and plus the starts of a turn later.
         Ends go on for as long as the log has nothing else, each within a turn
         of the one before.  Where nothing changes, both are the count itself."""
-        i, j = self.at(at_ns), self.at(at_ns + TURN_NS)
+        i, j = self.at(at_ns), self.at(at_ns + self.turn_ns)
         starts = self.starts[j] - self.starts[i]
         while (j + 1 < len(self.times) and self.starts[j + 1] == self.starts[j]
-               and self.times[j + 1] - self.times[j] < TURN_NS):
+               and self.times[j + 1] - self.times[j] < self.turn_ns):
             j += 1
         return (self.counts[i] - (self.ends[j] - self.ends[i]),
                 self.counts[i] + starts)

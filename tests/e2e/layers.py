@@ -24,8 +24,10 @@ def class_names():
     return names
 
 
-def run(model, users, options, windows, period_ms=1500):
-    """Records of the first windows that hold decode steps, and the truth."""
+def run(model, users, options, windows, enough=lambda records: True,
+        period_ms=1500):
+    """Records of the first windows that hold decode steps, of more where these
+    are not enough, and the truth."""
     with tempfile.TemporaryDirectory() as folder:
         truth = os.path.join(folder, "truth")
         env = dict(os.environ, MOETOP_PERIOD_MS=str(period_ms),
@@ -41,7 +43,7 @@ def run(model, users, options, windows, period_ms=1500):
             ring.control("hint", users)
             records = R.collect(
                 ring, lambda r: sum(x.type == R.WINDOW and x.decode_steps > 0
-                                    for x in r) >= windows, 30)
+                                    for x in r) >= windows and enough(r), 40)
         finally:
             sim.terminate()
             sim.wait()
