@@ -90,11 +90,12 @@ static __always_inline void path_emit(const struct http_stream *s)
 {
 	struct path_record *r;
 
-	if (!shared.paths_wanted)
+	r = shared.paths_wanted ? bpf_ringbuf_reserve(&records, sizeof(*r), 0)
+				: NULL;
+	if (!r) {
+		(void)__sync_fetch_and_add(&counters.paths_lost, 1);
 		return;
-	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
-	if (!r)
-		return;
+	}
 	r->hash = s->hash;
 	r->bytes = s->path_bytes;
 	r->pad = 0;
@@ -144,16 +145,12 @@ static __always_inline struct conn *conn_find(void *sk)
 	return bpf_map_lookup_elem(&conns, &key);
 }
 
-static __always_inline struct conn *conn_make(void *sk)
+static __always_inline struct conn *conn_room(void *sk)
 {
 	__u64 key = (__u64)sk;
-	struct conn *c;
 
 	bpf_map_update_elem(&conns, &key, &conn_none, BPF_NOEXIST);
-	c = bpf_map_lookup_elem(&conns, &key);
-	if (!c)
-		exchange_add(counters.overflows, 1);
-	return c;
+	return bpf_map_lookup_elem(&conns, &key);
 }
 
 #define sk_read(sk, ...) BPF_CORE_READ((struct sock *)(sk), __VA_ARGS__)
@@ -167,13 +164,22 @@ struct {
 } conns SEC(".maps");
 
 #define conn_find(sk) ((struct conn *)bpf_sk_storage_get(&conns, sk, 0, 0))
-#define conn_make(sk)                                     \
+#define conn_room(sk)                                     \
 	((struct conn *)bpf_sk_storage_get(&conns, sk, 0, \
 					   BPF_SK_STORAGE_GET_F_CREATE))
 
 #define sk_read(sk, field) ((sk)->field)
 #define sk_netns(sk) ((sk)->__sk_common.skc_net.net->ns.inum)
 #endif
+
+/* NULL: the table is full, or the kernel has no memory for a socket's state. */
+#define conn_make(sk)                                        \
+	({                                                   \
+		struct conn *made = conn_room(sk);           \
+		if (!made)                                   \
+			exchange_add(counters.overflows, 1); \
+		made;                                        \
+	})
 
 /* ---- which sockets ------------------------------------------------------- */
 

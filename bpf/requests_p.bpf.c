@@ -3,8 +3,8 @@
  * their kin for UNIX streams
  *
  * The entry remembers the socket of the thread and the return takes it up.  A
- * thread that is killed in between leaves an entry, which its number's next
- * call overwrites.
+ * thread that is killed in between leaves an entry, which goes when its number's
+ * next call comes, or when room is needed.
  */
 #define SOCKETS_BY_ADDRESS
 #include "bpf/call.h"
@@ -14,7 +14,7 @@
 #define CALLS_MAX 8192
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, CALLS_MAX);
 	__type(key, __u64);
 	__type(value, __u64);

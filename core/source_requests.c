@@ -379,8 +379,10 @@ static void requests_describe(struct source *s, struct snapshot *out)
 	struct snapshot_health *h = &out->health;
 
 	snprintf(h->rung, sizeof(h->rung), "%s", tracker_rung(s->tracker));
-	h->lost_requests = s->counters.records_lost + s->counters.overflows +
-			   tracker_missed(s->tracker);
+	h->lost_requests = s->counters.records_lost;
+	h->lost_connections = s->counters.overflows;
+	h->lost_calls = tracker_missed(s->tracker);
+	h->lost_paths = s->counters.paths_lost;
 	h->desyncs = s->counters.desyncs;
 	look_at_queues(s);
 	describe_tier(s, out);

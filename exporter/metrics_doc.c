@@ -269,7 +269,17 @@ static const struct row json_rows[] = {
 	{ { "`health.lost.requests`", "integer",
 	    "request records lost between the kernel and moetop" } },
 	{ { "`health.lost.desyncs`", "integer",
-	    "connections on which HTTP framing was lost" } },
+	    "connections on which HTTP framing was lost, and requests "
+	    "beyond 8 outstanding ones" } },
+	{ { "`health.lost.connections`", "integer",
+	    "calls on connections that are not followed, for the table of "
+	    "connections is full" } },
+	{ { "`health.lost.calls`", "integer",
+	    "calls that the kernel did not show, since the program was "
+	    "running on that processor already" } },
+	{ { "`health.lost.paths`", "integer",
+	    "requests of unknown paths that no room was left to classify: "
+	    "they count as `other`" } },
 	{ { "`health.lost.bad_steps`", "integer",
 	    "steps whose kernels did not match the layers" } },
 	{ { "`health.agents[]`", "array",

@@ -119,14 +119,16 @@ const struct shape tier_shape = SHAPE(tier, tier_fields, struct snapshot_tier);
 
 #define H(kind, name) FIELD(kind, struct snapshot_health, Moetop__Health, name)
 static const struct field health_fields[] = {
-	H(U64, lost_ring),      H(U64, lost_records),
-	H(U64, lost_requests),  H(U64, desyncs),
-	H(U64, bad_steps),      H(U64, cells_sampled),
-	H(U64, cells_rejected), H(U64, cells_lost),
-	H(U64, windows),        H(VALUE, window_age_seconds),
-	H(TEXT, rows_method),   H(TEXT, rung),
-	H(BOOL, target_gone),   H(DOUBLE, target_gone_seconds),
-	H(TEXT, message),       H(U32, layers_seen),
+	H(U64, lost_ring),        H(U64, lost_records),
+	H(U64, lost_requests),    H(U64, desyncs),
+	H(U64, bad_steps),        H(U64, cells_sampled),
+	H(U64, cells_rejected),   H(U64, cells_lost),
+	H(U64, windows),          H(VALUE, window_age_seconds),
+	H(TEXT, rows_method),     H(TEXT, rung),
+	H(BOOL, target_gone),     H(DOUBLE, target_gone_seconds),
+	H(TEXT, message),         H(U32, layers_seen),
+	H(U64, lost_connections), H(U64, lost_calls),
+	H(U64, lost_paths),
 };
 const struct shape health_shape =
 	SHAPE(health, health_fields, struct snapshot_health);

@@ -129,7 +129,8 @@ static void add_kernels(struct fields *fs, const struct snapshot_health *h)
 /* Cells without rows are no loss: rows are sampled. */
 static uint64_t lost(const struct snapshot_health *h)
 {
-	return h->lost_ring + h->lost_records + h->lost_requests;
+	return h->lost_ring + h->lost_records + h->lost_requests +
+	       h->lost_connections + h->lost_calls;
 }
 
 static bool one_of(const char *state, const char *const *states)

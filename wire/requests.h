@@ -62,10 +62,11 @@ struct request_counters {
 	__u64 resyncs; /* and found again */
 	__u64 records_lost; /* request records that found the ring full */
 	__u64 connections;
-	__u64 overflows; /* connections that found the table full */
+	__u64 overflows;  /* calls of connections that found the table full */
+	__u64 paths_lost; /* requests whose unknown path found no room */
 	__u64 tls_connections; /* seen to be encrypted */
 	__u64 tls_read;        /* of those, followed in plain text */
-	__u64 tls_inferred;    /* and those whose times tell all that is known */
+	__u64 tls_inferred; /* and those whose times tell all that is known */
 };
 
 /*

@@ -31,7 +31,8 @@ RELEASES = {"5.10": ("bullseye", "none"), "6.1": ("bookworm", "F"),
             "6.12": ("bookworm", "K")}
 # The tests without a letter take the best rung that there is.
 RUNGS = ["", "_f", "_p", "_c", "_s"]
-TESTS = ["test_conformance", "test_tracker", "test_tracker_races"]
+TESTS = ["test_conformance", "test_conformance_unix", "test_tracker",
+         "test_tracker_races"]
 LIMIT_S = 900
 
 

@@ -59,11 +59,11 @@ static inline int traffic_listen(int family, uint16_t *port)
 		const struct sockaddr_un none = { .sun_family = AF_UNIX };
 
 		if (bind(fd, (const void *)&none, sizeof(none.sun_family)) ||
-		    listen(fd, 64))
+		    listen(fd, 1024))
 			return -1;
 		return fd;
 	}
-	if (fd < 0 || bind(fd, a, n) || listen(fd, 64) ||
+	if (fd < 0 || bind(fd, a, n) || listen(fd, 1024) ||
 	    getsockname(fd, a, &n))
 		return -1;
 	*port = ntohs(six ? a6.sin6_port : a4.sin_port);

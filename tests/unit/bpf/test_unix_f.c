@@ -1,0 +1,3 @@
+/* test_unix.c on data source F */
+#define RUNG "F"
+#include "tests/unit/bpf/test_unix.c"
