@@ -14,13 +14,13 @@
 /* The socket behind a descriptor of the caller, NULL if it is none. */
 static __always_inline struct sock *descriptor_socket(__u32 fd)
 {
-	struct task_struct *t = (void *)bpf_get_current_task();
-	struct fdtable *table = BPF_CORE_READ(t, files, fdt);
-	struct file **files = BPF_CORE_READ(table, fd), *f = NULL;
+	struct task_struct *t = (void *)bpf_get_current_task_btf();
+	struct fdtable *table = t->files->fdt;
+	struct file *f = NULL;
 	struct socket *s;
 
-	if (fd >= BPF_CORE_READ(table, max_fds) ||
-	    bpf_probe_read_kernel(&f, sizeof(f), files + fd) || !f)
+	if (fd >= table->max_fds ||
+	    bpf_probe_read_kernel(&f, sizeof(f), table->fd + fd) || !f)
 		return NULL;
 	if ((BPF_CORE_READ(f, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
 		return NULL;
