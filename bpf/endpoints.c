@@ -2,6 +2,28 @@
 
 #include <string.h>
 
+#include "bpf/huffman.h"
+
+#define CODED_CHARACTERS_MAX 128u /* of 64 bytes, of 5 bits each at least */
+
+/* Methods of remote calls that the services of both engines have. */
+#define CALLS(service)                                          \
+	{ service "/Generate", ENDPOINT_GENERATION },           \
+		{ service "/Embed", ENDPOINT_POOLING },         \
+		{ service "/HealthCheck", ENDPOINT_IGNORED },   \
+		{ service "/Abort", ENDPOINT_IGNORED },         \
+		{ service "/GetModelInfo", ENDPOINT_IGNORED },  \
+		{ service "/GetServerInfo", ENDPOINT_IGNORED }, \
+		{ service "/GetLoads", ENDPOINT_IGNORED },      \
+		{ service "/GetTokenizer", ENDPOINT_IGNORED },  \
+		{ service "/FlushCache", ENDPOINT_IGNORED },    \
+		{ service "/StartProfile", ENDPOINT_IGNORED },  \
+		{ service "/StopProfile", ENDPOINT_IGNORED },   \
+	{                                                       \
+		service "/SubscribeKvEvents", ENDPOINT_IGNORED  \
+	}
+#define SGLANG "/sglang.runtime.v1.SglangService"
+
 static const struct endpoint_path table[] = {
 	/* vLLM and SGLang, OpenAI and Anthropic interfaces */
 	{ "/v1/completions", ENDPOINT_GENERATION },
@@ -54,6 +76,31 @@ static const struct endpoint_path table[] = {
 	{ "/v1/messages/count_tokens", ENDPOINT_IGNORED },
 	{ "/start_profile", ENDPOINT_IGNORED },
 	{ "/stop_profile", ENDPOINT_IGNORED },
+
+	/* gRPC, by the names in the engines' .proto files */
+	CALLS("/vllm.grpc.engine.VllmEngine"),
+	CALLS("/sglang.grpc.scheduler.SglangScheduler"),
+	{ SGLANG "/TextGenerate", ENDPOINT_GENERATION },
+	{ SGLANG "/Generate", ENDPOINT_GENERATION },
+	{ SGLANG "/ChatComplete", ENDPOINT_GENERATION },
+	{ SGLANG "/Complete", ENDPOINT_GENERATION },
+	{ SGLANG "/TextEmbed", ENDPOINT_POOLING },
+	{ SGLANG "/Embed", ENDPOINT_POOLING },
+	{ SGLANG "/Classify", ENDPOINT_POOLING },
+	{ SGLANG "/OpenAIEmbed", ENDPOINT_POOLING },
+	{ SGLANG "/OpenAIClassify", ENDPOINT_POOLING },
+	{ SGLANG "/Score", ENDPOINT_POOLING },
+	{ SGLANG "/Rerank", ENDPOINT_POOLING },
+	{ SGLANG "/Tokenize", ENDPOINT_IGNORED },
+	{ SGLANG "/Detokenize", ENDPOINT_IGNORED },
+	{ SGLANG "/HealthCheck", ENDPOINT_IGNORED },
+	{ SGLANG "/GetModelInfo", ENDPOINT_IGNORED },
+	{ SGLANG "/GetServerInfo", ENDPOINT_IGNORED },
+	{ SGLANG "/ListModels", ENDPOINT_IGNORED },
+	{ SGLANG "/GetLoad", ENDPOINT_IGNORED },
+	{ SGLANG "/Abort", ENDPOINT_IGNORED },
+	{ "/grpc.health.v1.Health/Check", ENDPOINT_IGNORED },
+	{ "/grpc.health.v1.Health/Watch", ENDPOINT_IGNORED },
 };
 
 const struct endpoint_path *endpoints_table(size_t *n)
@@ -86,4 +133,25 @@ enum endpoint endpoints_classify(const char *tail, size_t bytes)
 		best = table[i].endpoint;
 	}
 	return best;
+}
+
+enum endpoint endpoints_classify_coded(const uint8_t *tail, size_t bytes,
+				       bool whole)
+{
+	char text[CODED_CHARACTERS_MAX];
+	enum endpoint e;
+	size_t n;
+
+	for (size_t skip = 0; skip < (whole ? 1 : 8); skip++) {
+		const char *query;
+
+		if (huffman_decode(tail, bytes, skip, text, sizeof(text), &n))
+			continue;
+		query = memchr(text, '?', n);
+		e = endpoints_classify(text,
+				       query ? (size_t)(query - text) : n);
+		if (e != ENDPOINT_OTHER)
+			return e;
+	}
+	return ENDPOINT_OTHER;
 }

@@ -11,170 +11,14 @@
  *	endpoint_learn()	an unknown path turned out to make tokens
  *	path_emit()		ship a path that no table knows
  *	record_emit()		ship the record of an ended request
+ *	h2_find(), h2_make()	as streams.h says
  *	histogram_add()		enum exchange_histogram
  *	tls_begins(), tls_elsewhere(), tls_lone()	as tls.h says
- *
- * A request that was left when its client closed is in flight until the server
- * closes too, since until then the server works on it, and may even answer it
- * (a client may close its sending half only).
  */
 #ifndef MOETOP_BPF_EXCHANGE_H
 #define MOETOP_BPF_EXCHANGE_H
 
-#include "bpf/http.h"
-#include "bpf/reader.h"
-#include "bpf/slot.h"
-#include "bpf/sse.h"
-#include "bpf/tls.h"
-#include "wire/requests.h"
-
-#define EXCHANGE_STEPS 2560u /* windows and skips of a call; more are lost */
-#define EXCHANGE_STEPS_EACH 64u
-#define EXCHANGE_LEFT_NS 30000000000ull /* silence after the client closed */
-
-static __always_inline void conn_lose(struct http_stream *s)
-{
-	s->state = HTTP_UNKNOWN;
-	exchange_add(counters.desyncs, 1);
-}
-
-/* ---- requests, by the receiver ------------------------------------------- */
-
-static __always_inline __u32 conn_first(const struct conn *c)
-{
-	__u32 popped = c->popped, retired = c->retired;
-
-	return (__s32)(retired - popped) > 0 ? retired : popped;
-}
-
-/* Are there requests that found no slot?  Those after them find none either. */
-static __always_inline int conn_over(const struct conn *c)
-{
-	return (__s32)(c->over_pushed - c->over_popped) > 0;
-}
-
-/* The responses of all outstanding requests went by unseen. */
-static __always_inline void requests_retire(struct conn *c, __u64 now)
-{
-	for (__u32 i = 0; i < EXCHANGE_SLOTS; i++)
-		slot_end(c, &c->slots[i], ENDED_COMPLETED, now);
-	slot_end(c, &c->adopted, ENDED_COMPLETED, now);
-	c->retired = c->pushed;
-	c->over_popped = c->over_pushed;
-}
-
-/* A request head is complete. */
-static __always_inline void request_start(struct conn *c, __u64 now)
-{
-	struct slot *s = &c->slots[c->pushed & (EXCHANGE_SLOTS - 1)];
-	int endpoint;
-
-	if (c->out.state == HTTP_UNKNOWN)
-		requests_retire(c, now);
-	if (conn_over(c) || c->pushed - conn_first(c) >= EXCHANGE_SLOTS) {
-		c->over_pushed++;
-		exchange_add(counters.desyncs, 1);
-		return;
-	}
-	endpoint = endpoint_of(c->in.hash);
-	if (endpoint < 0) {
-		path_emit(&c->in);
-		endpoint = ENDPOINT_OTHER;
-	}
-	endpoint &= ENDPOINTS - 1;
-	s->start_ns = now;
-	s->path_hash = c->in.hash;
-	s->head_method = c->in.method == HTTP_METHOD_HEAD;
-	c->pushed++;
-	if (slot_move(s, SLOT_FREE, slot_word(SLOT_WAITING, (__u32)endpoint)))
-		exchange_add(counters.started[endpoint], 1);
-	/* The life cycle looked at the slots before or looks after the move. */
-	if (c->closed)
-		slot_end(c, s, (__u32)c->closed - 1, now);
-}
-
-static __always_inline void request_head_done(struct conn *c, __u64 now)
-{
-	struct http_stream *s = &c->in;
-
-	if (s->method == HTTP_METHOD_PRI) {
-		exchange_add(counters.desyncs, 1);
-		s->state = HTTP_OPAQUE;
-		c->out.state = HTTP_OPAQUE;
-		return;
-	}
-	request_start(c, now);
-	if (http_body(s, 0))
-		http_begin(s);
-}
-
-/* The receiver is out of step: does this call begin a request?  1: no. */
-static __always_inline int request_resync(struct http_stream *s,
-					  const struct http_window *w, __u32 n)
-{
-	if (!http_is_request(w, n))
-		return 1;
-	s->flags = 0;
-	http_begin(s);
-	exchange_add(counters.resyncs, 1);
-	return 0;
-}
-
-/* Bytes that must be read.  1: stop with this call. */
-static __always_inline int request_scan(READER_PARAM struct conn *c,
-					struct reader *r, __u64 now)
-{
-	struct http_stream *s = &c->in;
-	struct http_window w = { 0 };
-	__u32 n;
-	int got;
-
-	n = reader_peek(READER_ARG r, &w, http_window_bytes(s));
-	if (s->state <= HTTP_LINE && tls_is_record(&w, n)) {
-		tls_found(c, s, now);
-		return 0;
-	}
-	if (s->state == HTTP_UNKNOWN && request_resync(s, &w, n))
-		return 1;
-	got = http_scan(s, &w, n);
-	if (got & HTTP_INVALID) {
-		conn_lose(s);
-		return 1;
-	}
-	reader_skip(r, (__u32)got & HTTP_TAKEN);
-	if (got & HTTP_GOT_HEAD)
-		request_head_done(c, now);
-	else if (got & HTTP_GOT_END)
-		http_begin(s);
-	return 0;
-}
-
-/* Received bytes: one window or skip.  1: stop with this call. */
-HTTP_GLOBAL int request_step(READER_PARAM struct conn *c, struct reader *r,
-			     __u64 now)
-{
-	struct http_stream *s;
-
-	if (!c || !r)
-		return 1;
-	s = &c->in;
-	if (!r->piece)
-		return reader_next(READER_ARG r);
-	if (s->state == HTTP_OPAQUE)
-		return 1;
-	if (s->state == HTTP_TLS)
-		return tls_step(READER_ARG c, r, 0, now);
-	if (s->state != HTTP_LENGTH && s->state != HTTP_CHUNK)
-		return request_scan(READER_ARG c, r, now);
-	reader_skip_body(r, s);
-	if (s->left)
-		return 0;
-	if (s->state == HTTP_CHUNK)
-		http_begin_size(s);
-	else
-		http_begin(s);
-	return 0;
-}
+#include "bpf/request.h"
 
 /* ---- responses, by the sender -------------------------------------------- */
 
@@ -215,22 +59,6 @@ static __always_inline void response_done(struct conn *c, __u64 now)
 	http_begin(&c->out);
 }
 
-/* An event stream is an answer of a generation endpoint, whatever its path. */
-static __always_inline void slot_reclassify(struct slot *s)
-{
-	__u64 word = s->state;
-	__u32 e = slot_endpoint(word);
-
-	if (word == SLOT_FREE || e == ENDPOINT_GENERATION)
-		return;
-	if (!slot_move(s, word,
-		       slot_word((__u32)word & 0xff, ENDPOINT_GENERATION)))
-		return;
-	exchange_add(counters.started[e], (__u64)-1);
-	exchange_add(counters.started[ENDPOINT_GENERATION], 1);
-	endpoint_learn(s->path_hash);
-}
-
 /* The guess was right: the request that it stands for is being answered. */
 static __always_inline int guess_confirm(struct conn *c)
 {
@@ -266,54 +94,6 @@ static __always_inline void response_is_stream(struct conn *c, __u64 now)
 		exchange_add(counters.started[ENDPOINT_GENERATION], 1);
 	if (c->closed)
 		slot_end(c, s, (__u32)c->closed - 1, now);
-}
-
-/*
- * Is the answer one that says how fast tokens come?  timed: it comes in pieces
- * as they are made.
- */
-static __always_inline int answer_timed(const struct answer *a, __u32 timed,
-					__u64 word)
-{
-	return word != SLOT_FREE && timed &&
-	       slot_endpoint(word) == ENDPOINT_GENERATION && a->status < 400;
-}
-
-/* A byte of the body that is no comment has been sent. */
-static __always_inline void answer_first(struct answer *a, struct slot *s,
-					 __u32 timed, __u64 now)
-{
-	__u64 word;
-
-	if (a->first_ns)
-		return;
-	a->first_ns = now;
-	if (!s)
-		return;
-	word = s->state;
-	if ((word & 0xff) != SLOT_WAITING)
-		return;
-	slot_move(s, word, slot_word(SLOT_STREAMING, slot_endpoint(word)));
-	if (answer_timed(a, timed, word) && s->start_ns)
-		histogram_add(EXCHANGE_TTFT, now - s->start_ns);
-}
-
-static __always_inline void answer_event(struct answer *a, struct slot *s,
-					 __u32 timed, __u64 now)
-{
-	__u64 word = s ? s->state : SLOT_FREE, gap = now - a->last_ns;
-
-	if (word == SLOT_FREE)
-		return;
-	exchange_add(counters.events[slot_endpoint(word)], 1);
-	a->events++;
-	if (a->last_ns) {
-		if (gap > a->max_gap_ns)
-			a->max_gap_ns = gap;
-		if (answer_timed(a, timed, word))
-			histogram_add(EXCHANGE_GAP, gap);
-	}
-	a->last_ns = now;
 }
 
 static __always_inline void response_chunk_skip(struct conn *c,
@@ -457,8 +237,10 @@ static __always_inline void response_head_done(struct conn *c, __u64 now)
  * The sender is out of step: a call may begin with a response head, or with a
  * chunk of an event stream.  1: it does not.
  */
-static __always_inline int
-response_resync(struct conn *c, const struct http_window *w, __u32 n, __u64 now)
+static __always_inline int response_resync(struct conn *c,
+					   const struct reader *r,
+					   const struct http_window *w, __u32 n,
+					   __u64 now)
 {
 	struct http_stream *s = &c->out;
 
@@ -470,11 +252,24 @@ response_resync(struct conn *c, const struct http_window *w, __u32 n, __u64 now)
 		exchange_add(counters.resyncs, 1);
 		return 0;
 	}
-	if (!n || http_hex(w->b[0]) < 0)
+	if (!n || http_hex(w->b[0]) < 0) {
+		conn_guess(c, r, w, n, 1, now);
 		return 1;
+	}
 	http_begin_size(s);
 	s->flags |= HTTP_CHUNKED | HTTP_EVENTS | HTTP_PROBE;
 	return 0;
+}
+
+/*
+ * Bytes of no response: those of a server that speaks HTTP/2 and does so first?
+ * They begin with the length of SETTINGS, less than 65536.
+ */
+static __always_inline int response_is_frame(const struct conn *c,
+					     const struct http_window *w)
+{
+	return c->out.state == HTTP_LINE && c->out.pos == 1 && !c->out.field &&
+	       !w->b[0] && !c->pushed && c->in.state != HTTP_UNKNOWN;
 }
 
 /* Bytes that must be read.  1: stop with this call. */
@@ -491,7 +286,7 @@ static __always_inline int response_scan(READER_PARAM struct conn *c,
 		tls_found(c, s, now);
 		return 0;
 	}
-	if (s->state == HTTP_UNKNOWN && response_resync(c, &w, n, now))
+	if (s->state == HTTP_UNKNOWN && response_resync(c, r, &w, n, now))
 		return 1;
 	if (s->state == HTTP_CLOSE) {
 		response_until_close(c, r, &w, n, now);
@@ -505,7 +300,10 @@ static __always_inline int response_scan(READER_PARAM struct conn *c,
 		return 1;
 	}
 	if (got & HTTP_INVALID) {
-		conn_lose(s);
+		if (response_is_frame(c, &w))
+			frames_fresh(c, 1, now);
+		else
+			conn_lose(s);
 		return 1;
 	}
 	reader_skip(r, (__u32)got & HTTP_TAKEN);
@@ -537,6 +335,7 @@ HTTP_GLOBAL int response_step(READER_PARAM struct conn *c, struct reader *r,
 		return reader_next(READER_ARG r);
 	switch (s->state) {
 	case HTTP_OPAQUE:
+	case HTTP_FRAMES:
 		return 1;
 	case HTTP_TLS:
 		return tls_step(READER_ARG c, r, 1, now);
@@ -595,12 +394,23 @@ static __always_inline int response_quick(READER_PARAM struct conn *c,
 
 /* ---- a connection -------------------------------------------------------- */
 
+/* Bytes went by unseen. */
+static __always_inline void conn_gap(struct conn *c, int out)
+{
+	struct http_stream *s = out ? &c->out : &c->in;
+
+	if (s->state == HTTP_FRAMES)
+		frames_gap(c, out);
+	else if (s->state != HTTP_UNKNOWN)
+		conn_lose(s);
+}
+
 /* Bytes of a call that were not followed to its end. */
 static __always_inline void conn_check(struct http_stream *s,
 				       const struct reader *r)
 {
 	if ((r->piece || r->rest) && s->state != HTTP_UNKNOWN &&
-	    s->state != HTTP_OPAQUE && s->state != HTTP_CLOSE)
+	    s->state < HTTP_OPAQUE && s->state != HTTP_CLOSE)
 		conn_lose(s);
 }
 
@@ -637,6 +447,8 @@ static __always_inline void conn_received(READER_PARAM struct conn *c,
 	for (__u32 i = 0; i < EXCHANGE_STEPS / EXCHANGE_STEPS_EACH; i++)
 		if (request_steps(READER_ARG c, r, now))
 			break;
+	if (c->in.state == HTTP_FRAMES)
+		frames_call(READER_ARG c, r, now, 0);
 	conn_check(&c->in, r);
 }
 
@@ -649,63 +461,9 @@ static __always_inline void conn_sent(READER_PARAM struct conn *c,
 	for (__u32 i = 0; i < EXCHANGE_STEPS / EXCHANGE_STEPS_EACH; i++)
 		if (response_steps(READER_ARG c, r, now))
 			break;
+	if (c->out.state == HTTP_FRAMES)
+		frames_call(READER_ARG c, r, now, 1);
 	conn_check(&c->out, r);
-}
-
-/* No more responses: end what is outstanding. */
-static __always_inline void conn_close(struct conn *c, __u32 how, __u64 now)
-{
-	if (!c->closed)
-		__sync_lock_test_and_set(&c->closed, 1 + how);
-	if (c->out.state == HTTP_CLOSE && how == ENDED_BY_SERVER) {
-		struct slot *s = response_slot(c);
-
-		if (s)
-			slot_end(c, s, ENDED_COMPLETED, now);
-	}
-	for (__u32 i = 0; i < EXCHANGE_SLOTS; i++)
-		slot_end(c, &c->slots[i], how, now);
-	slot_end(c, &c->adopted, how, now);
-}
-
-/*
- * Called from time to time.  A server that lets a request lie long after its
- * client closed has forgotten it: the client's abort, though the socket is
- * still there.
- */
-static __always_inline void conn_sweep(struct conn *c, __u64 now)
-{
-	__u64 seen = c->left_ns;
-
-	tls_settle(c, now);
-	if (!c->client_closed || c->closed)
-		return;
-	if (c->answer.last_ns > seen)
-		seen = c->answer.last_ns;
-	if (now > seen && now - seen > EXCHANGE_LEFT_NS)
-		conn_close(c, ENDED_BY_CLIENT, now);
-}
-
-enum conn_event {
-	CONN_CLIENT_CLOSED, /* FIN received */
-	CONN_SERVER_CLOSED, /* close or shutdown by the server */
-	CONN_GONE,          /* reset, or closed with bytes unread */
-};
-
-/* error: that of the socket, not 0 if the peer or the network broke it. */
-static __always_inline void conn_event(struct conn *c, enum conn_event event,
-				       int error, __u64 now)
-{
-	if (event == CONN_CLIENT_CLOSED) {
-		c->left_ns = now;
-		c->client_closed = 1;
-		return;
-	}
-	tls_closed(c);
-	conn_close(c,
-		   error || c->client_closed ? ENDED_BY_CLIENT
-					     : ENDED_BY_SERVER,
-		   now);
 }
 
 #endif

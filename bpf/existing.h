@@ -85,14 +85,16 @@ static __always_inline void conn_settle(struct conn *c, __u64 now)
 		slot_end(c, &c->adopted, ENDED_COMPLETED, now);
 }
 
+static __always_inline void oldest_is(__u64 start)
+{
+	if (start && (!shared.oldest_ns || start < shared.oldest_ns))
+		shared.oldest_ns = start;
+}
+
 static __always_inline void oldest_seen(const struct slot *s)
 {
-	__u64 start = s->start_ns;
-
-	if (s->state == SLOT_FREE || !start)
-		return;
-	if (!shared.oldest_ns || start < shared.oldest_ns)
-		shared.oldest_ns = start;
+	if (s->state != SLOT_FREE)
+		oldest_is(s->start_ns);
 }
 
 static __always_inline void conn_look(struct conn *c)
@@ -100,6 +102,8 @@ static __always_inline void conn_look(struct conn *c)
 	conn_sweep(c, bpf_ktime_get_ns());
 	for (int i = 0; i < (int)EXCHANGE_SLOTS; i++)
 		oldest_seen(&c->slots[i]);
+	if (c->in.state == HTTP_FRAMES)
+		oldest_is(h2_oldest(c));
 }
 
 /* NULL: not followed, or seen for the first time. */

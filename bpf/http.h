@@ -8,7 +8,8 @@
  *
  * Follows RFC 9112: section 6.3 for the length of a body, 7.1 for chunks with
  * extensions and trailers, 2.2 for empty lines before a request and for bare
- * LF.  Not framed: HTTP/2 (recognised by its preface), obsolete line folding.
+ * LF.  Not framed: obsolete line folding.  HTTP/2 is recognised by its preface
+ * and framed by frames.h.
  */
 #ifndef MOETOP_BPF_HTTP_H
 #define MOETOP_BPF_HTTP_H
@@ -17,10 +18,14 @@
 #include "bpf/kernel.h"
 
 #include <bpf/bpf_helpers.h>
-#define HTTP_GLOBAL __noinline /* verified once, not at every call */
+#define HTTP_GLOBAL __noinline      /* verified once, not at every call */
+#define HTTP_TABLE const            /* static ones have no place in BTF */
+#define HTTP_KEEP(x) barrier_var(x) /* let the compiler know nothing of it */
 #else
 #include <linux/types.h>
 #define HTTP_GLOBAL static inline
+#define HTTP_TABLE static const
+#define HTTP_KEEP(x) ((void)(x))
 #endif
 
 #define HTTP_WINDOW 64u       /* for heads and events */
@@ -40,8 +45,9 @@ enum http_state {
 	HTTP_CHUNK,   /* chunk data and its CRLF */
 	HTTP_TRAILER,
 	HTTP_CLOSE,  /* body until the connection closes */
-	HTTP_OPAQUE, /* not HTTP/1.x any more */
 	HTTP_TLS,    /* records of TLS (tls.h) */
+	HTTP_OPAQUE, /* another protocol */
+	HTTP_FRAMES, /* HTTP/2 */
 };
 
 enum http_flag {
@@ -54,6 +60,10 @@ enum http_flag {
 	HTTP_BAD = 0x40,       /* not HTTP/1.x */
 	HTTP_UNDECIDED = 0x80, /* in a chunk of which more must be read */
 	HTTP_PROBE = 0x100,    /* the chunk is only thought to be one */
+	/* of a header block of HTTP/2 */
+	HTTP_CODED = 0x200, /* the path is Huffman-coded */
+	HTTP_PATH = 0x400,  /* it is there byte by byte, not by an index */
+	HTTP_CALLS = 0x800, /* content-type: application/grpc */
 };
 
 /* Result of a scan: the bytes taken, and one of these or none. */
@@ -101,7 +111,7 @@ enum {
 	TEXT_DONE,
 	TEXTS
 };
-static const char http_text[TEXTS][32] = {
+HTTP_TABLE char http_text[TEXTS][32] = {
 	[TEXT_LENGTH] = "content-length:",
 	[TEXT_CODING] = "transfer-encoding:",
 	[TEXT_TYPE] = "content-type:",
@@ -470,7 +480,7 @@ static __always_inline int http_is_request(const struct http_window *w, __u32 n)
 	       (m == 0x504f5354 /* POST */ || m == 0x47455420 /* GET */ ||
 		m == 0x48454144 /* HEAD */ || m == 0x50555420 /* PUT */ ||
 		m == 0x44454c45 /* DELE */ || m == 0x4f505449 /* OPTI */ ||
-		m == 0x50415443 /* PATC */);
+		m == 0x50415443 /* PATC */ || m == 0x50524920 /* PRI */);
 }
 
 /* Does a call that begins with these bytes begin a response? */

@@ -18,6 +18,8 @@ static __always_inline void tls_life(struct conn *c, int state, int error)
 		conn_event(plain, CONN_SERVER_CLOSED, 0, bpf_ktime_get_ns());
 	else if (plain && state == TCP_CLOSE)
 		conn_event(plain, CONN_GONE, error, bpf_ktime_get_ns());
+	if (plain && plain->closed)
+		h2_drop(plain);
 	if (state != TCP_CLOSE)
 		return;
 	if (c->tls.inferred && tls_elsewhere(c))
@@ -71,22 +73,37 @@ int BPF_PROG(on_state_too, struct sock *sk, int before, int after)
 	return life_cycle(sk, before, after);
 }
 
-#ifdef SOCKETS_BY_ADDRESS
 /* The last of a socket; another one may get its address. */
-SEC("tp_btf/tcp_destroy_sock")
-int BPF_PROG(on_destroy, struct sock *sk)
+static __always_inline int life_end(struct sock *sk)
 {
 	struct conn *c = conn_find(sk);
-	__u64 key = (__u64)sk;
 
 	if (!c)
 		return 0;
+#ifdef SOCKETS_BY_ADDRESS
+	__u64 key = (__u64)sk;
+
 	conn_event(c, CONN_GONE, sk_read(sk, sk_err), bpf_ktime_get_ns());
 	if (c->tls.kind)
 		tls_life(c, TCP_CLOSE, sk_read(sk, sk_err));
+	h2_drop(c);
 	bpf_map_delete_elem(&conns, &key);
+#else
+	h2_drop(c);
+#endif
 	return 0;
 }
-#endif
+
+SEC("tp_btf/tcp_destroy_sock")
+int BPF_PROG(on_destroy, struct sock *sk)
+{
+	return life_end(sk);
+}
+
+SEC("tp_btf/tcp_destroy_sock")
+int BPF_PROG(on_destroy_too, struct sock *sk)
+{
+	return life_end(sk);
+}
 
 #endif

@@ -17,7 +17,7 @@
 struct path_record {
 	__u64 hash;
 	__u32 bytes; /* of the whole path */
-	__u32 pad;
+	__u32 coded; /* by Huffman's code of RFC 7541, query and all */
 	/* A ring: the byte after the last is at bytes % PATH_TAIL_BYTES. */
 	char tail[PATH_TAIL_BYTES];
 };

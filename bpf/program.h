@@ -33,6 +33,7 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define CONNECTIONS_MAX 16384
+#define H2_CONNECTIONS_MAX 1024 /* with their streams, 14 KB each */
 
 struct tracker_shared shared = {};
 #define gauges shared.gauges /* as exchange.h names them */
@@ -98,7 +99,7 @@ static __always_inline void path_emit(const struct http_stream *s)
 	}
 	r->hash = s->hash;
 	r->bytes = s->path_bytes;
-	r->pad = 0;
+	r->coded = (s->flags & HTTP_CODED) != 0;
 	__builtin_memcpy(r->tail, s->path, sizeof(r->tail));
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
@@ -123,7 +124,46 @@ static __always_inline void histogram_add(__u32 which, __u64 ns)
 
 #include "bpf/tls_tables.h"
 
-#include "bpf/exchange.h"
+#include "bpf/ends.h"
+
+/* ---- HTTP/2 -------------------------------------------------------------- */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, H2_CONNECTIONS_MAX);
+	__type(key, __u64);
+	__type(value, struct h2);
+} h2_conns SEC(".maps"); /* address of a struct conn -> its streams */
+
+HTTP_TABLE __u8 h2_none[sizeof(struct h2)] = {};
+
+static __always_inline struct h2 *h2_find(const struct conn *c)
+{
+	__u64 key = (__u64)c;
+
+	return bpf_map_lookup_elem(&h2_conns, &key);
+}
+
+static __always_inline struct h2 *h2_make(const struct conn *c)
+{
+	__u64 key = (__u64)c;
+
+	if (bpf_map_update_elem(&h2_conns, &key, &h2_none, 0)) {
+		exchange_add(counters.overflows, 1);
+		return NULL;
+	}
+	return bpf_map_lookup_elem(&h2_conns, &key);
+}
+
+/* The connection is about to be forgotten. */
+static __always_inline void h2_drop(const struct conn *c)
+{
+	__u64 key = (__u64)c;
+
+	if (c->in.state == HTTP_FRAMES || c->out.state == HTTP_FRAMES)
+		bpf_map_delete_elem(&h2_conns, &key);
+}
 
 #ifndef SOURCE_IS_LIBRARY
 

@@ -63,6 +63,7 @@ static __always_inline __u32 reader_peek(READER_PARAM const struct reader *r,
 
 	if (r->opaque || !n)
 		return 0;
+	HTTP_KEEP(n); /* or it drops what only the verifier needs */
 	n = ((n - 1) & (max - 1)) + 1; /* a bound that every verifier sees */
 	return copy_bytes(READER_ARG w, n, r->at) ? 0 : n;
 }

@@ -54,14 +54,15 @@ static __always_inline int packet_read(struct __sk_buff *skb, struct packet *p)
 }
 
 /* Leave out what was seen before.  0: nothing is new. */
-static __always_inline int packet_new_part(struct http_stream *s, __u32 *next,
+static __always_inline int packet_new_part(struct conn *c, int out,
 					   struct packet *p)
 {
+	__u32 *next = out ? &c->next_out : &c->next_in;
 	__s32 ahead = (__s32)(p->sequence - *next);
 	__u32 end = p->sequence + p->bytes;
 
-	if (*next && ahead > 0 && s->state != HTTP_UNKNOWN)
-		conn_lose(s);
+	if (*next && ahead > 0)
+		conn_gap(c, out);
 	if (*next && ahead < 0) {
 		if ((__s32)(end - *next) <= 0)
 			return 0;
@@ -105,6 +106,8 @@ static __always_inline void packet_end(struct conn *c, const struct packet *p,
 		conn_event(c, CONN_SERVER_CLOSED, 0, now);
 	else if ((p->flags & TCP_FIN) && in_order)
 		conn_event(c, CONN_CLIENT_CLOSED, 0, now);
+	if (c->closed)
+		h2_drop(c);
 }
 
 static __always_inline int packet(struct __sk_buff *skb, int out)
@@ -128,7 +131,7 @@ static __always_inline int packet(struct __sk_buff *skb, int out)
 		return PACKET_GOES_ON;
 	next = out ? &c->next_out : &c->next_in;
 	in_order = !*next || (__s32)(p.sequence - *next) <= 0;
-	if (p.bytes && packet_new_part(out ? &c->out : &c->in, next, &p)) {
+	if (p.bytes && packet_new_part(c, out, &p)) {
 		r.at = p.at;
 		r.piece = p.bytes;
 		if (out)
@@ -183,6 +186,8 @@ int on_socket(struct bpf_sock_ops *ops)
 			conn_event(c, CONN_GONE,
 				   tp ? ((struct sock *)tp)->sk_err : 0,
 				   bpf_ktime_get_ns());
+		if (c)
+			h2_drop(c);
 	}
 	return 1;
 }

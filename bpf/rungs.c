@@ -218,6 +218,7 @@ uint64_t rung_missed(const struct rung_programs *p)
 		int fd = bpf_program__fd(program);
 
 		if (!strncmp(bpf_program__name(program), "on_state", 8) ||
+		    !strncmp(bpf_program__name(program), "on_destroy", 10) ||
 		    fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &n))
 			continue;
 		sum += info.recursion_misses;

@@ -224,4 +224,71 @@ static __always_inline void slot_end(struct conn *c, struct slot *s, __u32 how,
 	slot_close(s, &c->answer, c->port, how, now);
 }
 
+/* ---- answers ------------------------------------------------------------- */
+
+/* An event stream is an answer of a generation endpoint, whatever its path. */
+static __always_inline void slot_reclassify(struct slot *s)
+{
+	__u64 word = s->state;
+	__u32 e = slot_endpoint(word);
+
+	if (word == SLOT_FREE || e == ENDPOINT_GENERATION)
+		return;
+	if (!slot_move(s, word,
+		       slot_word((__u32)word & 0xff, ENDPOINT_GENERATION)))
+		return;
+	exchange_add(counters.started[e], (__u64)-1);
+	exchange_add(counters.started[ENDPOINT_GENERATION], 1);
+	if (s->path_hash)
+		endpoint_learn(s->path_hash);
+}
+
+/*
+ * Is the answer one that says how fast tokens come?  timed: it comes in pieces
+ * as they are made.
+ */
+static __always_inline int answer_timed(const struct answer *a, __u32 timed,
+					__u64 word)
+{
+	return word != SLOT_FREE && timed &&
+	       slot_endpoint(word) == ENDPOINT_GENERATION && a->status < 400;
+}
+
+/* A byte of the body that is no comment has been sent. */
+static __always_inline void answer_first(struct answer *a, struct slot *s,
+					 __u32 timed, __u64 now)
+{
+	__u64 word;
+
+	if (a->first_ns)
+		return;
+	a->first_ns = now;
+	if (!s)
+		return;
+	word = s->state;
+	if ((word & 0xff) != SLOT_WAITING)
+		return;
+	slot_move(s, word, slot_word(SLOT_STREAMING, slot_endpoint(word)));
+	if (answer_timed(a, timed, word) && s->start_ns)
+		histogram_add(EXCHANGE_TTFT, now - s->start_ns);
+}
+
+static __always_inline void answer_event(struct answer *a, struct slot *s,
+					 __u32 timed, __u64 now)
+{
+	__u64 word = s ? s->state : SLOT_FREE, gap = now - a->last_ns;
+
+	if (word == SLOT_FREE)
+		return;
+	exchange_add(counters.events[slot_endpoint(word)], 1);
+	a->events++;
+	if (a->last_ns) {
+		if (gap > a->max_gap_ns)
+			a->max_gap_ns = gap;
+		if (answer_timed(a, timed, word))
+			histogram_add(EXCHANGE_GAP, gap);
+	}
+	a->last_ns = now;
+}
+
 #endif

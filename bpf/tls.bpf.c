@@ -159,6 +159,7 @@ int on_free(void *regs)
 	if (!c)
 		return 0;
 	conn_event(c, CONN_GONE, 0, bpf_ktime_get_ns());
+	h2_drop(c);
 	socket_unpair(c->tls.socket, &key);
 	bpf_map_delete_elem(&tls_conns, &key);
 	return 0;

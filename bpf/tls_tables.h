@@ -95,8 +95,8 @@ struct {
 	__type(value, struct tls_process);
 } tls_processes SEC(".maps"); /* by tgid: those probed */
 
-static const struct conn conn_none;
-static const struct tls_thread tls_thread_none;
+HTTP_TABLE __u8 conn_none[sizeof(struct conn)] = {};
+HTTP_TABLE __u8 tls_thread_none[sizeof(struct tls_thread)] = {};
 
 static __always_inline struct tls_thread *tls_thread_make(void)
 {

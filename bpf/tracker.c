@@ -12,10 +12,9 @@
 #include <bpf/libbpf.h>
 
 #include "bpf/diag.h"
-#include "bpf/endpoints.h"
 #include "bpf/libssl.h"
 #include "bpf/loopback.h"
-#include "bpf/path.h"
+#include "bpf/paths.h"
 #include "bpf/refusal.h"
 #include "bpf/rungs.h"
 #include "bpf/selftest.h"
@@ -35,7 +34,7 @@ struct tracker {
 	struct ring_buffer *ring;
 	struct request_histogram *per_cpu; /* one for each possible CPU */
 	int cpus;
-	uint32_t paths;                /* hashes in the program's table */
+	struct paths paths;
 	uint64_t walk_ns;              /* when the sockets are looked at next */
 	uint64_t oldest_ns, listeners; /* as of the last look */
 	int walked;                    /* 0, or why not */
@@ -63,51 +62,6 @@ static int silent(enum libbpf_print_level level, const char *format, va_list ap)
 	return 0;
 }
 
-/* ---- paths --------------------------------------------------------------- */
-
-static int path_teach(struct tracker *t, uint64_t hash, enum endpoint endpoint)
-{
-	uint8_t value = (uint8_t)endpoint;
-	int err = bpf_map_update_elem(t->bpf.paths, &hash, &value, BPF_NOEXIST);
-
-	if (!err)
-		t->paths++;
-	/* EEXIST: shipped twice, or learnt by the program itself */
-	return err && errno != EEXIST ? -errno : 0;
-}
-
-static int paths_init(struct tracker *t)
-{
-	size_t n;
-	const struct endpoint_path *p = endpoints_table(&n);
-
-	for (size_t i = 0; i < n; i++) {
-		uint64_t hash = endpoints_hash(p[i].path, strlen(p[i].path));
-		int err = path_teach(t, hash, p[i].endpoint);
-
-		if (err)
-			return err;
-	}
-	t->bpf.shared->paths_wanted = 1;
-	return 0;
-}
-
-/*
- * Half of the table is kept for what the program learns by itself; clients that
- * try random paths end the reports, not the counting.
- */
-static void path_read(struct tracker *t, const struct path_record *r)
-{
-	char tail[PATH_TAIL_BYTES];
-	uint32_t n = r->bytes < PATH_TAIL_BYTES ? r->bytes : PATH_TAIL_BYTES;
-
-	for (uint32_t i = 0; i < n; i++)
-		tail[i] = r->tail[(r->bytes - n + i) % PATH_TAIL_BYTES];
-	path_teach(t, r->hash, endpoints_classify(tail, n));
-	if (t->paths >= PATHS_MAX / 2)
-		t->bpf.shared->paths_wanted = 0;
-}
-
 /* ---- records ------------------------------------------------------------- */
 
 static int record_read(void *arg, void *data, size_t bytes)
@@ -115,7 +69,7 @@ static int record_read(void *arg, void *data, size_t bytes)
 	struct tracker *t = arg;
 
 	if (bytes == sizeof(struct path_record)) {
-		path_read(t, data);
+		t->bpf.shared->paths_wanted = paths_learn(&t->paths, data);
 	} else if (bytes == sizeof(struct request_record)) {
 		t->drained++;
 		if (t->fn)
@@ -405,8 +359,8 @@ static int prepare(struct tracker *t)
 	t->ring = ring_buffer__new(t->bpf.records, record_read, t, NULL);
 	if (!t->per_cpu || !t->ring)
 		return -ENOMEM;
-	t->paths = 0;
-	return paths_init(t);
+	t->bpf.shared->paths_wanted = 1;
+	return paths_init(&t->paths, t->bpf.paths);
 }
 
 /* UNIX sockets, too; without them the ports are better than nothing. */

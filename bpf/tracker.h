@@ -1,7 +1,7 @@
 /*
  * tracker.h - requests of a server, seen from the kernel
  *
- * Frames HTTP/1.x per socket inside BPF and keeps the gauges in mapped memory,
+ * Frames HTTP/1.x and HTTP/2 per socket inside BPF and keeps the gauges in mapped memory,
  * so reading them costs nothing and no ring overflow can make them wrong.
  * Sockets are chosen by listening port and network namespace, never by process.
  *
@@ -16,8 +16,7 @@
  *
  * UNIX stream sockets are followed by K, F, P and S (bpf/unix.h).
  *
- * Not followed: MPTCP (but by K), and HTTP/2, of which each connection counts
- * as a desync.  Bytes that go by io_uring or sendfile are fine inside a body of
+ * Not followed: MPTCP (but by K).  Bytes that go by io_uring or sendfile are fine inside a body of
  * known length.
  *
  * Not thread-safe: one thread owns a tracker.

@@ -51,7 +51,7 @@ struct {
 	__type(value, struct unix_conn);
 } unix_conns SEC(".maps"); /* by the address of the server's socket */
 
-static const struct unix_conn unix_none;
+HTTP_TABLE __u8 unix_none[sizeof(struct unix_conn)] = {};
 
 #define unix_read(sk, field) BPF_CORE_READ((struct unix_sock *)(sk), field)
 #define unix_sk_read(sk, ...) BPF_CORE_READ((struct sock *)(sk), __VA_ARGS__)
@@ -83,6 +83,7 @@ static __always_inline void unix_drop(void *sk, struct unix_conn *u)
 	__u64 key = (__u64)sk;
 
 	conn_event(&u->c, CONN_GONE, 0, bpf_ktime_get_ns());
+	h2_drop(&u->c);
 	bpf_map_delete_elem(&unix_conns, &key);
 }
 

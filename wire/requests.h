@@ -55,11 +55,13 @@ struct request_counters {
 	__u64 completed[ENDPOINTS];      /* response ended by its framing */
 	__u64 client_aborted[ENDPOINTS]; /* client left a request open */
 	__u64 server_aborted[ENDPOINTS]; /* server closed in mid-response */
-	__u64 events[ENDPOINTS]; /* SSE events but [DONE]; else body chunks */
-	__u64 failed[ENDPOINTS]; /* completed with status >= 400 */
+	/* Of event streams but [DONE]; messages of remote calls; else chunks. */
+	__u64 events[ENDPOINTS];
+	__u64 failed[ENDPOINTS];     /* completed with status >= 400 */
 	__u64 failed_5xx[ENDPOINTS]; /* of those, with status >= 500 */
-	__u64 desyncs; /* framing lost, or a request beyond 8 outstanding */
-	__u64 resyncs; /* and found again */
+	/* Framing lost, or a request beyond 8 outstanding, 128 in HTTP/2. */
+	__u64 desyncs;
+	__u64 resyncs;      /* and found again */
 	__u64 records_lost; /* request records that found the ring full */
 	__u64 connections;
 	__u64 overflows;  /* calls of connections that found the table full */
@@ -122,7 +124,7 @@ struct request_record {
 	__u64 end_ns;
 	__u64 body_bytes;
 	__u64 max_gap_ns;
-	__u64 path_hash; /* FNV-1a up to '?' */
+	__u64 path_hash; /* FNV-1a up to '?', or of all of a coded path; or 0 */
 	__u32 events;
 	__u16 status;  /* HTTP status, 0: unknown */
 	__u8 endpoint; /* enum endpoint */

@@ -15,6 +15,7 @@
 
 #include "bpf/endpoints.h"
 #include "bpf/http.h"
+#include "bpf/huffman.h"
 #include "wire/requests.h"
 
 #define HARNESS_RECORDS 64u
@@ -23,6 +24,8 @@ static struct request_gauges gauges;
 static struct request_counters counters;
 static struct request_record records[HARNESS_RECORDS];
 static unsigned n_records, n_paths;
+static bool path_coded; /* of the last path */
+static char path_tail[HTTP_PATH_TAIL];
 static __u64 learnt; /* the last hash of endpoint_learn */
 static struct request_histogram histograms[3];
 static __u64 harness_ns;
@@ -39,9 +42,16 @@ static inline int endpoint_of(__u64 hash)
 	size_t n;
 	const struct endpoint_path *p = endpoints_table(&n);
 
-	for (size_t i = 0; i < n; i++)
-		if (endpoints_hash(p[i].path, strlen(p[i].path)) == hash)
+	for (size_t i = 0; i < n; i++) {
+		size_t bytes = strlen(p[i].path), coded_bytes = 0;
+		uint8_t coded[128];
+
+		huffman_encode(p[i].path, bytes, coded, sizeof(coded),
+			       &coded_bytes);
+		if (endpoints_hash(p[i].path, bytes) == hash ||
+		    endpoints_hash((char *)coded, coded_bytes) == hash)
 			return (int)p[i].endpoint;
+	}
 	return -1;
 }
 
@@ -52,7 +62,8 @@ static inline void endpoint_learn(__u64 hash)
 
 static inline void path_emit(const struct http_stream *s)
 {
-	(void)s;
+	path_coded = s->flags & HTTP_CODED;
+	memcpy(path_tail, s->path, sizeof(path_tail));
 	n_paths++;
 }
 
@@ -75,7 +86,27 @@ static inline void histogram_add(__u32 which, __u64 ns)
 #define tls_elsewhere(c) ((void)(c), tls_where)
 #define tls_lone(c, bytes) ((void)(c), (void)(bytes))
 
-#include "bpf/exchange.h"
+#include "bpf/ends.h"
+
+static struct h2 harness_h2;
+static const struct conn *harness_h2_of;
+static bool harness_no_room;
+
+static __always_inline struct h2 *h2_find(const struct conn *c)
+{
+	return harness_h2_of == c ? &harness_h2 : NULL;
+}
+
+static __always_inline struct h2 *h2_make(const struct conn *c)
+{
+	if (harness_no_room) {
+		counters.overflows++;
+		return NULL;
+	}
+	harness_h2_of = c;
+	memset(&harness_h2, 0, sizeof(harness_h2));
+	return &harness_h2;
+}
 
 static inline void harness_reset(void)
 {
@@ -85,6 +116,8 @@ static inline void harness_reset(void)
 	n_records = 0;
 	n_paths = 0;
 	learnt = 0;
+	harness_h2_of = NULL;
+	harness_no_room = false;
 	harness_ns = 1000000000;
 }
 

@@ -5,6 +5,7 @@
 #include "tests/unit/bpf/live.h"
 
 #include "tests/unit/bpf/exchanges.h"
+#include "tests/unit/bpf/frames_cases.h"
 
 #define ROUNDS 20
 #define CUT_STEP 6 /* of connections that end in the middle */
@@ -62,7 +63,7 @@ static ssize_t receive_once(unsigned call, int fd, char *b, size_t n)
 
 static void receive_by(unsigned call, int fd, size_t n)
 {
-	static char b[8192];
+	static char b[WIRE_BYTES];
 
 	assert_true(n <= sizeof(b));
 	while (n) {
@@ -178,6 +179,121 @@ static void random_pieces(void **state)
 	print_message("# %u exchanges\n", n_exchanges);
 }
 
+/* ---- HTTP/2 -------------------------------------------------------------- */
+
+#define EDGE 130u /* every split is tried so far from either end */
+
+static struct talk talk;
+
+static void check_talk(const struct frames_case *x)
+{
+	uint64_t completed = 0, client = 0, server = 0, failed = 0, events = 0;
+
+	look();
+	for (unsigned e = 0; e < ENDPOINTS; e++) {
+		assert_int_equal(since(started[e]), x->started[e]);
+		completed += since(completed[e]);
+		client += since(client_aborted[e]);
+		server += since(server_aborted[e]);
+		failed += since(failed[e]);
+		events += since(events[e]);
+	}
+	assert_int_equal(completed, x->completed);
+	assert_int_equal(client, x->client_aborted);
+	assert_int_equal(server, x->server_aborted);
+	assert_int_equal(failed, x->failed);
+	assert_int_equal(events, x->events);
+	assert_int_equal(since(desyncs), 0);
+	assert_int_equal(since(overflows), 0);
+	assert_int_equal(in_flight(), 0);
+	tracker_drain(tracker, NULL, NULL);
+	before = now;
+	n_exchanges++;
+}
+
+/* In two calls, of kinds that depend on where they are cut. */
+static void say_frames(int from, int to, const struct wire *w, size_t cut)
+{
+	const char *b = (const char *)w->b;
+	unsigned call = (unsigned)cut;
+
+	cut = cut < w->n ? cut : w->n;
+	send_by(call, from, b, cut);
+	receive_by(call, to, cut);
+	send_by(call / 2, from, b + cut, w->n - cut);
+	receive_by(call / 2, to, w->n - cut);
+}
+
+static void exchange_frames(const struct frames_case *x, size_t ask,
+			    size_t answer)
+{
+	connect_pair(&pair);
+	say_frames(pair.client, pair.server, &talk.ask, ask);
+	say_frames(pair.server, pair.client, &talk.answer, answer);
+	say_frames(pair.client, pair.server, &talk.ask_again, ask);
+	say_frames(pair.server, pair.client, &talk.answer_again, answer);
+	check_talk(x);
+	close(pair.client);
+	close(pair.server);
+}
+
+static void every_split_of_frames(void **state)
+{
+	(void)state;
+	n_exchanges = 0;
+	for (size_t i = 0; i < N_FRAMES_CASES; i++) {
+		talk_begin(&talk);
+		frames_cases[i].write(&talk);
+		for (size_t cut = 0; cut <= talk.ask.n; cut++)
+			if (cut < EDGE || talk.ask.n - cut < EDGE)
+				exchange_frames(&frames_cases[i], cut, 0);
+		for (size_t cut = 0; cut <= talk.answer.n; cut++)
+			if (cut < EDGE || talk.answer.n - cut < EDGE)
+				exchange_frames(&frames_cases[i], 0, cut);
+	}
+	print_message("# %u exchanges\n", n_exchanges);
+}
+
+/* A UNIX socket holds some hundred pieces, of any size. */
+static unsigned frames_largest(const struct wire *w, unsigned round)
+{
+	if (w->n > 4096)
+		return 4096;
+	return round % 2 ? 7 : 300;
+}
+
+static void random_pieces_of_frames(void **state)
+{
+	(void)state;
+	srand(4);
+	n_exchanges = 0;
+	for (size_t i = 0; i < N_FRAMES_CASES; i++)
+		for (unsigned round = 0; round < ROUNDS; round++) {
+			struct wire *w[] = { &talk.ask, &talk.answer,
+					     &talk.ask_again,
+					     &talk.answer_again };
+
+			talk_begin(&talk);
+			frames_cases[i].write(&talk);
+			connect_pair(&pair);
+			for (unsigned k = 0; k < 4; k++) {
+				assert_true(traffic_send(
+					k % 2 ? pair.server : pair.client,
+					(char *)w[k]->b, w[k]->n,
+					frames_largest(w[k], round)));
+				assert_true(traffic_recv(k % 2 ? pair.client
+							       : pair.server,
+							 w[k]->n));
+			}
+			check_talk(&frames_cases[i]);
+			close(pair.client);
+			close(pair.server);
+		}
+	print_message("# %u exchanges\n", n_exchanges);
+}
+
+/* ---- ends ---------------------------------------------------------------- */
+
 /* Close one end, or both, in one of four ways. */
 static void end(unsigned way)
 {
@@ -257,12 +373,56 @@ static void an_end_at_any_byte_leaves_nothing(void **state)
 	print_message("# %u connections\n", n_ends);
 }
 
+/* The connection ends before byte `cut` of an answer in frames. */
+static void end_frames_early(const struct frames_case *x, size_t cut,
+			     unsigned way)
+{
+	uint64_t started = 0, ended = 0, expected = 0;
+
+	connect_pair(&pair);
+	say_frames(pair.client, pair.server, &talk.ask, way);
+	send_by(way / 2, pair.server, (char *)talk.answer.b, cut);
+	receive_by(way, pair.client, cut);
+	end(way);
+	nothing_is_left();
+	for (unsigned e = 0; e < ENDPOINTS; e++) {
+		started += since(started[e]);
+		expected += x->started[e];
+		ended += since(completed[e]) + since(client_aborted[e]) +
+			 since(server_aborted[e]);
+	}
+	assert_int_equal(started, expected);
+	assert_int_equal(ended, started);
+	tracker_drain(tracker, NULL, NULL);
+	before = now;
+	n_ends++;
+}
+
+static void an_end_at_any_byte_of_frames_leaves_nothing(void **state)
+{
+	unsigned way = 0;
+
+	(void)state;
+	n_ends = 0;
+	for (size_t i = 0; i < N_FRAMES_CASES; i++) {
+		talk_begin(&talk);
+		frames_cases[i].write(&talk);
+		for (size_t cut = 0; cut < talk.answer.n; cut += CUT_STEP)
+			if (cut < EDGE || talk.answer.n - cut < EDGE)
+				end_frames_early(&frames_cases[i], cut, way++);
+	}
+	print_message("# %u connections\n", n_ends);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		test_on(every_split_by_every_call),
 		test_on(random_pieces),
+		test_on(every_split_of_frames),
+		test_on(random_pieces_of_frames),
 		test_on(an_end_at_any_byte_leaves_nothing),
+		test_on(an_end_at_any_byte_of_frames_leaves_nothing),
 	};
 
 	if (RUNG && refused())
