@@ -127,9 +127,12 @@ static void wait_for_room(struct terminal *t, bool wait)
 /* true: all of it has gone. */
 static bool flush_out(struct terminal *t)
 {
-	ssize_t n = output_some(guard_out(), t->out + t->out_sent,
-				t->out_bytes - t->out_sent);
+	ssize_t n;
 
+	if (!t->out_bytes && !t->out_waits)
+		return true;
+	n = output_some(guard_out(), t->out + t->out_sent,
+			t->out_bytes - t->out_sent);
 	if (n < 0 || t->out_sent + (size_t)n == t->out_bytes)
 		forget_out(t); /* it may have gone away: keys tell */
 	else
