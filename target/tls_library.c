@@ -12,6 +12,11 @@
 #include <unistd.h>
 
 #define CODE_BYTES 64u
+#ifdef __x86_64__
+#define IS_X86_64 true
+#else
+#define IS_X86_64 false
+#endif
 
 const char *const tls_functions[TLS_FUNCTIONS] = {
 	"SSL_read",         "SSL_read_ex", "SSL_write", "SSL_write_ex",
@@ -61,21 +66,15 @@ static size_t pass(const uint8_t *c, size_t n)
 
 size_t tls_cheap_offset(const uint8_t *code, size_t n)
 {
-#ifdef __x86_64__
 	size_t at = 0, more;
 
-	while (!is_emulated(code + at, n - at)) {
+	while (IS_X86_64 && !is_emulated(code + at, n - at)) {
 		more = pass(code + at, n - at);
 		if (!more)
 			return 0;
 		at += more;
 	}
 	return at;
-#else
-	(void)code;
-	(void)n;
-	return 0;
-#endif
 }
 
 /* ---- files --------------------------------------------------------------- */

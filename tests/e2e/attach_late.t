@@ -17,7 +17,7 @@ import time
 
 import tap
 from ring import Ring, RECORD, HEADER, WINDOW, Record
-from tap import check
+from tap import check, slowness
 from truth import Truth
 
 O = os.path.abspath(os.environ.get("O", "build"))
@@ -162,13 +162,13 @@ def first_attach(server):
             shown = time.monotonic() - start
             spans = windows(server.pid)
             break
-        if time.monotonic() - start > 20:
+        if time.monotonic() - start > 40:
             break
     p.send_signal(signal.SIGINT)
     _, err = p.communicate(timeout=10)
     check(f"layers after {shown:.1f} s, within {FIRST_LAYER_S} s"
           if shown else "layers are shown",
-          shown is not None and shown < FIRST_LAYER_S, last["health"])
+          shown is not None and shown < FIRST_LAYER_S * slowness(), last["health"])
     check("it ends by SIGINT: status 0, not a word",
           p.returncode == 0 and not err, (p.returncode, err))
     check("T2 works", tier(last, "T2")["state"] == "ok", tier(last, "T2"))
@@ -221,10 +221,17 @@ def second_attach(server):
 
 
 def two_collectors(server):
-    first = moetop(server)
-    json.loads(first.stdout.readline())
-    second, _ = lines(moetop(server, "--count", "3"))
-    t2 = tier(second[-1], "T2")
+    for _ in range(4):  # one that is kept from running for 2 s counts as dead
+        first = moetop(server)
+        for line in first.stdout:
+            if tier(json.loads(line), "T2")["state"] == "ok":
+                break
+        second, _ = lines(moetop(server, "--count", "3"))
+        t2 = tier(second[-1], "T2")
+        if t2["state"] != "ok":
+            break
+        first.kill()
+        first.communicate()
     check("a second moetop is told who reads the agent",
           t2["state"] == "missing" and f"pid {first.pid}" in t2["what"] and
           second[-1]["target"]["ranks"][0]["agent"] == "refused", t2)
