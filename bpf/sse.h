@@ -149,20 +149,25 @@ HTTP_GLOBAL int sse_scan(struct sse *s, const struct http_window *w, __u32 from,
 {
 	if (!s || !w)
 		return 0;
-	for (__u32 i = 0; i < HTTP_WINDOW && i < to; i++) {
-		__u8 c = w->b[i];
+	/* The verifier walks through the rounds and not through the places. */
+	for (__u32 round = 0, i = from; round < HTTP_WINDOW; round++) {
+		__u8 c;
 		int got;
 
-		if (i < from)
-			continue;
+		i &= HTTP_WINDOW * 2 - 1;
+		if (i >= to || i >= HTTP_WINDOW)
+			break;
+		c = w->b[i];
 		if (s->line == SSE_OTHER && c != '\n' && c != '\r') {
 			if (!(i & 7) && i + 8 <= to && !sse_ends_line(w, i))
 				i += 7;
+			i++;
 			continue;
 		}
+		i++;
 		got = sse_byte(s, c);
 		if (got)
-			return (int)(i + 1) | got;
+			return (int)i | got;
 	}
 	return (int)(to & SSE_TAKEN);
 }

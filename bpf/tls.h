@@ -154,13 +154,17 @@ static __always_inline void tls_sent(struct conn *c, __u32 bytes, __u64 now)
 }
 
 /* The header of a record is complete.  1: stop with this call. */
-static __always_inline int tls_record(struct conn *c, struct http_stream *s,
-				      __u32 out, __u64 now)
+HTTP_GLOBAL int tls_record(struct conn *c, __u32 out, __u64 now)
 {
-	__u32 type = (__u32)(s->hash >> 32) & 0xff;
-	__u32 bytes = (__u32)s->hash & 0xffff;
+	struct http_stream *s;
+	__u32 type, bytes;
 	int where;
 
+	if (!c)
+		return 1;
+	s = out ? &c->out : &c->in;
+	type = (__u32)(s->hash >> 32) & 0xff;
+	bytes = (__u32)s->hash & 0xffff;
 	s->pos = 0;
 	s->hash = 0;
 	if (type < 20 || type > 24 || bytes > TLS_RECORD_MAX) {
@@ -217,7 +221,7 @@ HTTP_GLOBAL int tls_step(READER_PARAM struct conn *c, struct reader *r,
 	reader_skip(r, n);
 	if (s->pos < TLS_HEADER_BYTES)
 		return 0;
-	return tls_record(c, s, out, now);
+	return tls_record(c, out, now);
 }
 
 /* Called from time to time. */
