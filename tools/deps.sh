@@ -22,6 +22,7 @@ test_packages="libcmocka-dev tmux cppcheck clang-format-14 perl curl iproute2
 	procps util-linux git binutils python3 python3-pip python3-fastapi
 	python3-uvicorn python3-uvloop python3-httptools musl-tools libjemalloc2
 	strace valgrind python3-venv python3-setuptools python3-wheel systemd
+	nghttp2-server nghttp2-client
 	python3-prometheus-client python3-protobuf protobuf-compiler openssl libssl-dev"
 # Only there is a compiler for 64-bit Arm a cross compiler.
 [ "$(dpkg --print-architecture 2>/dev/null)" != amd64 ] ||
