@@ -125,7 +125,8 @@ def driver_and_counters():
 
 
 def sampling():
-    """Tier C by GPM, by PM sampling, and what keeps either from it."""
+    """Tier C by GPM, by PM sampling, and what keeps either from it; a GPU is
+    there as long as the simulated server is."""
     named = {"MOETOP_CUPTI": "/lib/libcupti.so.13"}
     _, c, tiers = doctor("--no-bpf", **named)
     check("GPM and PM sampling: both ways are told", c["counters.pm"]["ok"] and
@@ -334,7 +335,8 @@ no_capability()
 kernel()
 container()
 driver_and_counters()
-sampling()
+with Sim():
+    sampling()
 holders()
 ptrace()
 seccomp()
