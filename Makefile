@@ -189,6 +189,12 @@ $(filter-out $(stress) %/tls_static,$(tools)): $(O)/%: $(O)/%.o $(archives) $(O)
 
 $(O)/tests/bench/requests_cost.o: $(bench_bpf:%.bpf.c=$(O)/%.skel.h)
 
+# Programs of make soak-requests.
+soak_tools := $(patsubst %.c,$(O)/%,$(wildcard tests/soak/*.c))
+$(soak_tools): $(O)/%: $(O)/%.o $(archives)
+	$(call say,LINK,$@)$(CC) $(san) $(LDFLAGS) -o $@ $< \
+	    $(link:%=$(O)/%.a) -lcmocka $(libs)
+
 # Fuzzers: clang only, instrumented objects of their own.
 fuzzers := $(patsubst %.c,$(O)/%,$(wildcard tests/fuzz/fuzz_*.c))
 fuzz_san := -fsanitize=address,undefined -fno-sanitize-recover=all
@@ -284,8 +290,10 @@ test-vllm: all
 
 # The request tracker against six HTTP servers, one by one: the table of
 # docs/REQUESTS.md.  Root, a quiet machine, ten minutes.
-soak-requests: all $(tools) deps-test
+soak-requests: all $(tools) $(soak_tools) deps-test
 	$(Q)O=$(O) tests/soak/requests.py $(SOAK)
+	$(Q)O=$(O) tests/soak/requests_attach.py 30
+	$(Q)for t in $(soak_tools); do $$t || exit 1; done
 
 # Ten minutes of Prometheus in three formats, ten among slow clients and nonsense.
 soak-exporter: all deps-test

@@ -121,8 +121,10 @@ static __always_inline struct conn *tcp_seen(struct sock *sk)
 	if (!c)
 		return NULL;
 	c->tls.socket = (__u64)sk;
-	if (!conn_claim(c, sk_read(sk, __sk_common.skc_num), state))
+	conn_claim(c, sk_read(sk, __sk_common.skc_num), state);
+	if (!conn_unjudged(c))
 		return c;
+	c->judged = 1;
 	conn_judge(c, sk);
 	return NULL;
 }

@@ -238,6 +238,17 @@ static __always_inline int wanted(struct sock *sk)
 	       sk_netns(sk) == shared.netns_inode;
 }
 
+/*
+ * Older than the tracker, not looked at by the walk yet, and nothing seen of it
+ * that says where it stands: perhaps a part of a request's body.
+ */
+static __always_inline int conn_unjudged(struct conn *c)
+{
+	return !c->judged && c->in.state == HTTP_UNKNOWN &&
+	       c->out.state == HTTP_UNKNOWN && !c->pushed && !c->tls.kind &&
+	       !c->closed;
+}
+
 /* 1: this call is the first to know the connection. */
 static __always_inline int conn_claim(struct conn *c, __u16 port, int state)
 {

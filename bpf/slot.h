@@ -111,7 +111,8 @@ struct conn {
 	__u16 port;
 	__u8 adopting; /* the response is one whose request was not seen */
 	__u8 client_closed;
-	__u8 guess; /* GUESS_* */
+	__u8 guess;  /* GUESS_* */
+	__u8 judged; /* by the walk, or younger than we */
 	__u8 responding;
 	struct tls_state tls;
 	struct answer answer;
@@ -122,6 +123,7 @@ struct conn {
 /* Seen from its first byte; one that is not starts as all zero. */
 static __always_inline void conn_fresh(struct conn *c)
 {
+	c->judged = 1;
 	http_begin(&c->in);
 	c->out.flags = HTTP_RESPONSE;
 	http_begin(&c->out);

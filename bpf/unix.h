@@ -204,8 +204,8 @@ static __always_inline void unix_listener_seen(void *sk, __u64 inode)
  */
 static __always_inline void unix_judge(struct unix_conn *u)
 {
-	if (!conn_claim(&u->c, 0, 0))
-		return;
+	conn_claim(&u->c, 0, 0);
+	u->c.judged = 1;
 	u->c.guess = GUESS_MAYBE;
 	slot_move(&u->c.adopted, SLOT_FREE,
 		  slot_word(SLOT_GUESSED, ENDPOINT_GENERATION));
@@ -220,6 +220,8 @@ static __always_inline struct conn *unix_seen(void *sk, __u64 inode)
 
 	if (u && u->inode == inode) {
 		u->seen = shared.round;
+		if (conn_unjudged(&u->c))
+			unix_judge(u);
 		return &u->c;
 	}
 	if (unix_sk_read(sk, sk_type) != SOCK_STREAM)
