@@ -27,6 +27,7 @@ static const struct field whatif_fields[] = {
 	M(DOUBLE, step_s),
 	M(DOUBLE, tokens_per_s),
 	M(DOUBLE, prompt_s),
+	M(DOUBLE, mixed_s),
 	M(DOUBLE, kv_bytes),
 	M(DOUBLE, kv_capacity_bytes),
 	M(DOUBLE, usd_per_gpu_hour),

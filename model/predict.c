@@ -44,18 +44,24 @@ static void base_known(const struct model *m, const struct sample *in,
 }
 
 /*
- * What prompts take of the wall time per token: by the window, but no more than
- * what decode steps leave of it now.
+ * What prompts take per token, by the window.  A step by the rate of all steps has
+ * them in it; beside steps that were measured without, it is no more than what
+ * those leave of the wall time now.
  */
-static double prompt_seconds(const struct evidence *e, const struct whatif *w)
+static void find_prompts(const struct evidence *e, struct whatif *w)
 {
 	double rate = e->forward_per_s.v, share = e->prefill.v, left;
+	double step_s = w->step_s / w->batch;
 
 	if (!value_known(e->forward_per_s) || !(rate > 0) ||
 	    !value_known(e->prefill) || !(share > 0) || !(share < 1))
-		return 0;
-	left = 1 / (w->batch * rate) - w->step_s / w->batch;
-	return fmax(fmin(share / (1 - share) * w->step_s / w->batch, left), 0);
+		return;
+	if (e->step_s.source == SOURCE_INFERRED) {
+		w->mixed_s = share * step_s;
+		return;
+	}
+	left = 1 / (w->batch * rate) - step_s;
+	w->prompt_s = fmax(fmin(share / (1 - share) * step_s, left), 0);
 }
 
 void predict_base(const struct model *m, const struct sample *in,
@@ -80,7 +86,7 @@ void predict_base(const struct model *m, const struct sample *in,
 		e->kv_capacity_bytes > 0 ? e->kv_capacity_bytes : 0;
 	if (value_known(tokens) && tokens.v > 0) {
 		w->tokens_per_s = tokens.v;
-		w->prompt_s = prompt_seconds(e, w);
+		find_prompts(e, w);
 	}
 	w->source = source_weaker(f->source, SOURCE_MODELLED);
 	whatif_settle(w);
@@ -189,6 +195,7 @@ static bool base_moved(const struct whatif *a, const struct whatif *b)
 	       moved(a->step_s, b->step_s) || moved(a->kv_bytes, b->kv_bytes) ||
 	       moved(a->tokens_per_s, b->tokens_per_s) ||
 	       moved(a->prompt_s, b->prompt_s) ||
+	       moved(a->mixed_s, b->mixed_s) ||
 	       moved(a->calibration.bw, b->calibration.bw) ||
 	       a->gpus != b->gpus || a->tp != b->tp || a->ep != b->ep ||
 	       a->traffic.batch != b->traffic.batch ||

@@ -132,21 +132,36 @@ static double model_seconds(const struct whatif *w, const struct place *p,
 	return economics_step_seconds(&cost, &m);
 }
 
+/* What prompts of s for each decoded token take there: they are arithmetic. */
+static double prompts_at(const struct whatif *w, const struct layout *l,
+			 double s)
+{
+	double now = w->gpus * w->gpu_flops, there = l->gpus * l->gpu_flops;
+
+	if (!(now > 0) || !(there > 0)) {
+		now = w->gpus;
+		there = l->gpus;
+	}
+	return s > 0 ? s * now / there : 0;
+}
+
 /*
- * The step there, by way of the step of now: what that takes beyond the model
- * is fixed; where the model is slower than what was measured, it is scaled.
+ * The step there without prompts, by way of the step of now: what that takes
+ * beyond the model is fixed; where the model is slower than what was measured, it
+ * is scaled.
  */
 static double step_at(const struct whatif *w, const struct place *now,
 		      const struct place *there, double bw, double active)
 {
 	double there_s = model_seconds(w, there, bw, active), here_s;
+	double step_s = w->step_s - w->mixed_s * w->batch;
 
-	if (!(w->step_s > 0))
+	if (!(step_s > 0))
 		return w->calibration.fixed_s + there_s;
 	here_s = model_seconds(w, now, bw, now->active);
-	if (here_s > w->step_s)
-		return there_s * w->step_s / here_s;
-	return w->step_s - here_s + there_s;
+	if (here_s > step_s)
+		return there_s * step_s / here_s;
+	return step_s - here_s + there_s;
 }
 
 static double hypot_positive(double a, double b)
@@ -158,7 +173,7 @@ static void find_step(const struct whatif *w, const struct place *there,
 		      struct whatif_point *p)
 {
 	const struct calibration *c = &w->calibration;
-	double t, more, less, slow, fast;
+	double t, more, less, slow, fast, mixed;
 	struct place now;
 
 	place_now(w, &now);
@@ -167,22 +182,11 @@ static void find_step(const struct whatif *w, const struct place *there,
 	less = step_at(w, &now, there, c->bw, p->active_low) - t;
 	slow = step_at(w, &now, there, c->bw_low, p->active) - t;
 	fast = step_at(w, &now, there, c->bw_high, p->active) - t;
-	p->step_s = t;
-	p->step_s_high = t + hypot_positive(more, fmax(slow, fast));
+	mixed = prompts_at(w, &there->layout, w->mixed_s) * there->batch;
+	p->step_s = t + mixed;
+	p->step_s_high = p->step_s + hypot_positive(more, fmax(slow, fast));
 	p->step_s_low = t - hypot_positive(-less, -fmin(slow, fast));
-	p->step_s_low = fmax(p->step_s_low, 0.1 * t);
-}
-
-/* What prompts take there, for each decoded token. */
-static double prompts_at(const struct whatif *w, const struct layout *l)
-{
-	double now = w->gpus * w->gpu_flops, there = l->gpus * l->gpu_flops;
-
-	if (!(now > 0) || !(there > 0)) {
-		now = w->gpus;
-		there = l->gpus;
-	}
-	return w->prompt_s > 0 ? w->prompt_s * now / there : 0;
+	p->step_s_low = fmax(p->step_s_low, 0.1 * t) + mixed;
 }
 
 /* y: what is made of the time that steps take. */
@@ -196,7 +200,7 @@ static double yield_now(const struct whatif *w)
 static void find_price(const struct whatif *w, const struct layout *l,
 		       struct whatif_point *p)
 {
-	double yield = yield_now(w), prompts = prompts_at(w, l);
+	double yield = yield_now(w), prompts = prompts_at(w, l, w->prompt_s);
 	double usd = l->usd_per_gpu_hour, now = w->gpus / w->tokens_per_s;
 
 	if (!(w->tokens_per_s > 0))

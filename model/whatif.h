@@ -2,15 +2,16 @@
  * whatif.h - what another batch, layout or GPU would do to this server
  *
  *	T(B) = t0 + max(L w U(B) I / BW, 2 routed weights B / F)
- *		  + max(D / BW, 2 dense weights B / F) + KV bytes / BW
+ *		  + max(D / BW, 2 dense weights B / F) + KV bytes / BW + q B
  *	tokens/s = y / (T / B + p)
  *	$/Mtok = GPUs x price / 3600 / (tokens/s) x 10^6
  *
- * p is what prompts take of the wall time for each decoded token, y the share of
- * the wall time in which steps run, times what speculation keeps of B: both as
- * they are now, so that a batch like now's has the tokens/s and the $/Mtok of
- * now.  p scales with the arithmetic of the GPUs.  Without a rate of now p is 0
- * and y is 1.
+ * What prompts take for each decoded token is q where the step of now is one that
+ * carries them, p where they have steps of their own.  y is the share of the wall
+ * time in which steps run, times what speculation keeps of B.  All are as they
+ * are now, so that a batch like now's has the tokens/s and the $/Mtok of now; p
+ * and q scale with the arithmetic of the GPUs.  Without a rate of now p is 0 and
+ * y is 1.
  *
  * U(B) is that of the measured traffic (traffic.h), t0 and BW are calibrated
  * (calibrate.h), F is ECONOMICS_FLOPS_ACHIEVED of the data sheet.  BW, F are of
@@ -37,8 +38,8 @@
 
 /*
  * The deployment as it is.  Plain memory, no pointers; valid false: the load is
- * unknown.  Then, if known, batch, step_s, kv_bytes, tokens_per_s and prompt_s
- * are 0, and a change that names a batch is answered by the model alone.
+ * unknown.  Then, if known, batch, step_s, kv_bytes, tokens_per_s, prompt_s and
+ * mixed_s are 0, and a change that names a batch is answered by the model alone.
  */
 struct whatif {
 	bool valid;
@@ -52,6 +53,7 @@ struct whatif {
 	double step_s;            /* measured or modelled */
 	double tokens_per_s;      /* of now; 0 unknown */
 	double prompt_s;          /* p; 0 none, or not known */
+	double mixed_s;           /* q, likewise; batch x q < step_s */
 	double kv_bytes;          /* of a step now; 0: not known, left out */
 	double kv_capacity_bytes; /* room for them on one replica; 0 unknown */
 	double usd_per_gpu_hour;  /* 0 unknown */

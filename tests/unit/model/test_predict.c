@@ -64,6 +64,42 @@ static void test_table_under_prompts(void **state)
 	near(twice->cost_ratio.v, rate / twice->tokens_per_s.v, 1e-9);
 }
 
+/* Every step carries a prompt, and the step is by their rate: a larger batch has
+ * more prompts, and gains next to nothing. */
+static void test_table_where_every_step_has_prompts(void **state)
+{
+	const struct snapshot_what_if *same, *more;
+	double rate;
+
+	(void)state;
+	load(16, 0);
+	f->in.waiting = 4;
+	f->in.d_eager_steps = 8;
+	f->in.d_padded_tokens = 0;
+	give_window(16, 64, 32);
+	f->window.rows = (struct sample_rows){ 0 };
+	f->window.steps[0] = 0;
+	f->window.step_ns[0] = 0;
+	f->window.steps[1] = 8;
+	f->window.step_ns[1] = 1e9;
+	f->window.tokens[1] = 8 * 1600;
+	update();
+	update();
+	assert_int_equal(metric(METRIC_STEP_SECONDS).source, SOURCE_INFERRED);
+	near(metric(METRIC_PREFILL_SHARE).v, 0.99, 1e-9);
+	rate = metric(METRIC_TOKENS).v;
+	near(rate, 16 * 8, 1e-9);
+	same = row(WHAT_IF_BATCH, 16);
+	more = row(WHAT_IF_BATCH, 64);
+	assert_non_null(same);
+	assert_non_null(more);
+	near(same->tokens_per_s.v, rate, 1e-9);
+	near(same->step_s.v, metric(METRIC_STEP_SECONDS).v, 1e-9);
+	near(same->cost_ratio.v, 1, 1e-9);
+	near(more->tokens_per_s.v, rate, 0.02);
+	near(more->step_s.v, 4 * same->step_s.v, 0.02);
+}
+
 /* Without a load a batch can still be asked for, and nothing else. */
 static void test_base_without_load(void **state)
 {
@@ -99,6 +135,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_table_of_a_window),
 		T(test_table_under_prompts),
+		T(test_table_where_every_step_has_prompts),
 		T(test_base_without_load),
 		T(test_table_without_rows),
 	};
