@@ -43,6 +43,11 @@ def family(port, name):
             for x in read(port) if x.startswith(name + "{")}
 
 
+def agents(port):
+    return [labels(x) for x in read(port)
+            if x.startswith("moetop_agent_info{")]
+
+
 def start_service(folder, *options):
     """moetop with a socket, and the manager's end of its notifications."""
     manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -91,10 +96,10 @@ def two(port, a, b):
         {(x["engine"], x["model"]) for x in of} ==
         {("vllm", "qwen3-30b"), ("sglang", "mixtral-8x7b")},
         {(x.get("engine"), x.get("model")) for x in of})
-    ranks = [labels(x) for x in lines if x.startswith("moetop_agent_info{")]
-    check("agents say rank and gpu",
-          all("rank" in x and "gpu" in x for x in ranks) and
-          len(ranks) == 2, ranks)
+    # which GPU a rank has NVML says, in a thread of its own
+    got = wait(lambda: len(agents(port)) == 2 and all(
+        "rank" in x and "gpu" in x for x in agents(port)))
+    check("agents say rank and gpu", got, agents(port))
     flight = family(port, "moetop_requests_in_flight")
     check("each has its own load", flight == {vllm: 8, sglang: 3}, flight)
     page = json.loads(get(port, "/snapshot.json")[1])
