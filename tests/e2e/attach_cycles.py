@@ -42,7 +42,7 @@ def line_of(stream, deadline_s=20):
     return stream.readline()
 
 
-def until(true, deadline_s=10, step_s=0.01):
+def until(true, deadline_s=30, step_s=0.01):
     """Wait for a condition; its last value."""
     end = time.monotonic() + deadline_s
     while not (value := true()) and time.monotonic() < end:
@@ -277,7 +277,7 @@ class Stress(Target):
         self.p.stdin.close()
         line = line_of(self.p.stdout, 40)
         try:
-            return json.loads(line or "{}"), self.p.wait(20)
+            return json.loads(line or "{}"), self.p.wait(60)
         except subprocess.TimeoutExpired:
             return json.loads(line or "{}"), "does not end"
 

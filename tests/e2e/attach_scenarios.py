@@ -356,7 +356,7 @@ def wait_us(us):
 
 def free(pid):
     """True when no thread of pid is held any more."""
-    return A.until(lambda: not held(pid), 2)
+    return A.until(lambda: not held(pid), 10)
 
 
 def kill_random(pid, n, spread_us, image=A.QUIET, seed=1):

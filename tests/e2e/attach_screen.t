@@ -44,7 +44,9 @@ start=$(now_ms)
 shown "in flight 16" 20
 ok $? "the requests are shown"
 took=$(($(now_ms) - start))
-[ "$took" -lt 3000 ]
+# three seconds; more where the machine is busy
+[ "$took" -lt "$(cd tests/e2e && python3 -c \
+	'import tap; print(int(3000 * tap.slowness()))')" ]
 ok $? "the first useful screen came in time ($took ms)"
 shown "IN THE VALLEY" 20
 ok $? "the verdict is shown"

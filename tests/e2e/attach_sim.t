@@ -56,7 +56,7 @@ class Server:
         if self.p.poll() is None:
             self.p.terminate()
             try:
-                self.p.wait(10)
+                self.p.wait(60)
             except subprocess.TimeoutExpired:
                 self.p.kill()
         self.p.wait()
@@ -190,10 +190,12 @@ def check_in_flight(server, lines, before, name):
 
 def many():
     """Nobody, one, fifty, five hundred streams, and nobody again."""
-    server = Server("--users", "0:4,1:4,50:4,500:6,0a")
+    nobody_s = round(4 * slowness())  # moetop starts meanwhile
+    server = Server("--users", f"0:{nobody_s},1:4,50:4,500:6,0a")
     try:
         before = time.time() - time.monotonic()
-        _, lines = watch(server, "--count", "120", "--interval", "0.2")
+        _, lines = watch(server, "--count", str(100 + 5 * nobody_s),
+                         "--interval", "0.2", timeout=120 + nobody_s)
         time.sleep(1.2)
     finally:
         server.end()
@@ -238,7 +240,7 @@ def death_of_the_server():
         first = json.loads(p.stdout.readline())
         start = time.monotonic()
         os.kill(server.pid, signal.SIGKILL)
-        out, err = p.communicate(timeout=10)
+        out, err = p.communicate(timeout=60)
     finally:
         p.kill()
         server.end()
@@ -264,7 +266,7 @@ def death_of_moetop():
                                  stdout=subprocess.PIPE, text=True, env=ENV)
             p.stdout.readline()
             p.send_signal(how)
-            p.communicate(timeout=10)
+            p.communicate(timeout=60)
         out, _ = load.communicate(timeout=60)
         alive = server.p.poll() is None
     finally:

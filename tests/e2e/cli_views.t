@@ -46,7 +46,7 @@ def children(pid):
     return found
 
 
-def gone(pids, seconds=5):
+def gone(pids, seconds=20):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if not any(os.path.exists(f"/proc/{p}") for p in pids):
@@ -82,7 +82,7 @@ def demo_dies():
         p.stdout.readline()
         server = children(p.pid)
         p.send_signal(how)
-        p.communicate(timeout=20)
+        p.communicate(timeout=60)
         check(f"demo ended by {how.name}: its server ends too",
               len(server) == 1 and gone(server), server)
     p = subprocess.Popen([MOETOP, "demo", "--json", "--interval", "0.1"],
@@ -91,7 +91,7 @@ def demo_dies():
     server = children(p.pid)
     p.stdout.close()
     check("demo whose output nobody reads any more: status 0, no server left",
-          p.wait(20) == 0 and len(server) == 1 and gone(server), server)
+          p.wait(60) == 0 and len(server) == 1 and gone(server), server)
 
 
 def no_engine_metrics():
@@ -123,7 +123,7 @@ class Demo:
 
     def __exit__(self, *_):
         self.p.terminate()
-        self.p.communicate(timeout=20)
+        self.p.communicate(timeout=60)
 
 
 def free_port():
@@ -133,7 +133,7 @@ def free_port():
         return s.getsockname()[1]
 
 
-def fetch(url, seconds=15):
+def fetch(url, seconds=40):
     end = time.monotonic() + seconds
     while True:
         try:

@@ -132,7 +132,7 @@ try:
     faults(server.pid)
 finally:
     server.send_signal(signal.SIGTERM)
-    server.wait(timeout=20)
+    server.wait(timeout=60)
     if os.path.exists(TRUTH):
         os.unlink(TRUTH)
 tap.end()

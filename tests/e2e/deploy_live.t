@@ -46,7 +46,7 @@ def stop(p):
     if p.poll() is None:
         p.terminate()
         try:
-            p.wait(10)
+            p.wait(60)
         except subprocess.TimeoutExpired:
             p.kill()
             p.wait()

@@ -166,7 +166,7 @@ def service(server, uid, caps, trace):
                   encoding="ascii") as f:
             for child in f.read().split():
                 os.kill(int(child), signal.SIGTERM)
-        p.wait(20)
+        p.wait(60)
     return got, messages
 
 
@@ -183,7 +183,7 @@ def watch(server, uid, caps, enough):
         if enough(snapshot):
             break
     p.terminate()
-    p.wait(20)
+    p.wait(60)
     p.stdout.close()
     return snapshot
 

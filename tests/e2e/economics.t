@@ -44,7 +44,7 @@ def run():
             env=dict(os.environ, LD_LIBRARY_PATH=f"{O}/sim/lib"))
     finally:
         server.send_signal(signal.SIGTERM)
-        server.wait(timeout=20)
+        server.wait(timeout=60)
     return [json.loads(x) for x in view.stdout.splitlines()]
 
 

@@ -109,7 +109,7 @@ class Watch:
             [MOETOP, "-p", str(pid), "--json", "--no-inject", "--interval",
              "0.5", "--model", MODEL, *options], stdout=subprocess.PIPE, text=True)
 
-    def until(self, condition, deadline_s=12):
+    def until(self, condition, deadline_s=40):
         end = time.monotonic() + deadline_s
         last = None
         while time.monotonic() < end:

@@ -268,7 +268,7 @@ def refused(x):
         r = subprocess.run(
             [f"{scrape.O}/moetop", "-p", str(x.sim.pid), "--headless",
              "--listen", "0", "--web.config.file", x.web],
-            capture_output=True, text=True, timeout=20)
+            capture_output=True, text=True, timeout=60)
         check(f"a file that cannot be used is one line: {words}",
               r.returncode == 1 and r.stderr.count("\n") == 1 and
               words in r.stderr, (r.returncode, r.stderr))

@@ -167,7 +167,7 @@ def usage():
     for options in (["--all"], ["--all", "-p", "1", "--json"],
                     ["--all", "--headless"]):
         r = subprocess.run([f"{scrape.O}/moetop", *options],
-                           capture_output=True, text=True, timeout=10)
+                           capture_output=True, text=True, timeout=60)
         if r.returncode != 2 or r.stderr.count("\n") != 1:
             break
     check("--all needs somewhere to show them, and no -p",

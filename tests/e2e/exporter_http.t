@@ -64,7 +64,7 @@ def usage(sim, port):
     def run(*options):
         return subprocess.run([f"{scrape.O}/moetop", "-p", str(sim.pid),
                                "--headless", *options], capture_output=True,
-                              text=True, timeout=20)
+                              text=True, timeout=60)
 
     r = run("--listen", str(port), "--no-inject", "--no-bpf")
     check("a port in use is one line and exit code 1", r.returncode == 1 and

@@ -49,7 +49,7 @@ class Host:
         return self.process.wait(20), time.monotonic() - start
 
 
-def wait(condition, deadline_s=10):
+def wait(condition, deadline_s=30):
     end = time.monotonic() + deadline_s
     while not condition():
         if time.monotonic() > end:

@@ -363,7 +363,7 @@ def execs():
         check("and can be given its agent in the end", report["refusal"] ==
               "ok", report)
         p.stdin.close()
-        rc = p.wait(10)
+        rc = p.wait(60)
         check("it ends by itself", rc == 0, rc)
     finally:
         p.kill()

@@ -61,7 +61,7 @@ def host(name, agent, check_ring, **env):
         if worker:
             check_ring(name, worker, int(word[4]))
     finally:
-        _, err = p.communicate("", timeout=20)
+        _, err = p.communicate("", timeout=60)
     check(f"{name}: not a word, status 0", not err and p.returncode == 0,
           (p.returncode, err))
 

@@ -80,7 +80,7 @@ class Tree:
 
     def end(self):
         self.p.stdin.close()
-        self.p.wait(10)
+        self.p.wait(60)
 
 
 class Moetop:
@@ -118,7 +118,7 @@ class Moetop:
 
     def end(self):
         self.p.send_signal(signal.SIGINT)
-        self.p.wait(10)
+        self.p.wait(60)
 
 
 def has_ring(pid):

@@ -47,7 +47,7 @@ class Server:
 
     def end(self):
         self.p.terminate()
-        self.p.wait(20)
+        self.p.wait(60)
 
 
 def watch(server, count, *options):
@@ -101,12 +101,11 @@ def check_figures(name, server, last, ranks):
           rows and abs(rows / (USERS * TOP_K) - 1) < 0.02, rows)
     steps = decode_steps(server, 0)
     rate = value(last, "steps_per_second")
-    # a busy machine makes the one second of moetop unlike the last three of the
-    # server; twice the rate it does not make
-    near = [s for s in steps if s.start > steps[-1].start - 3e9]
-    true = per_second(near, lambda s: 1)
+    # on a busy machine one second is not like another
+    ago = [(steps[-1].start - s.start) // 1e9 for s in steps]
+    true = [ago.count(s) for s in range(8)]
     check(f"{name}: steps are counted once", rate and
-          abs(rate / true - 1) < 0.4, (rate, true))
+          0.6 * min(true) < rate < 1.4 * max(true), (rate, true))
     count = last["histograms"]["step_seconds"]["count"]
     check(f"{name}: a step is in the histogram once",
           count and count < 1.3 * len(steps), (count, len(steps)))
@@ -210,7 +209,7 @@ def a_worker_dies(ranks):
             if len(seen) > 200 or back and now > back + 4:
                 break
         p.send_signal(signal.SIGINT)
-        p.communicate(timeout=10)
+        p.communicate(timeout=60)
         # a look a second may find the successor already there
         check("one of four is killed: it is said, unless it is back at once",
               shown is not None or back and back - killed < 2.5,

@@ -104,7 +104,7 @@ def run(tmp):
         lines = [json.loads(x) for x in view.stdout.splitlines()]
     finally:
         server.send_signal(signal.SIGTERM)
-        server.wait(timeout=20)
+        server.wait(timeout=60)
     return lines, truth_changes(truth)
 
 

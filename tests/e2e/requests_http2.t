@@ -106,7 +106,7 @@ class Traffic:
         for t in self.trackers:
             t.end()
         self.logs = {name: web_log(self.ports[name]) for name in WEB}
-        self.logs["gRPC"] = json.loads(self.grpc.communicate(timeout=20)[0])
+        self.logs["gRPC"] = json.loads(self.grpc.communicate(timeout=60)[0])
 
 
 def check_web(traffic, rung, tracker, name):

@@ -108,7 +108,7 @@ class Tracker:
 
     def end(self):
         self.p.stdin.close()
-        self.p.wait(timeout=10)
+        self.p.wait(timeout=60)
 
 
 def rest(state):

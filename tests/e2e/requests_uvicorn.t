@@ -35,7 +35,7 @@ def free_port():
         return s.getsockname()[1]
 
 
-def wait_for(what, condition, seconds=15):
+def wait_for(what, condition, seconds=60):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
@@ -106,9 +106,9 @@ def run(rung, users, rounds, tmp):
             [PYTHON, f"{HERE}/sse_load.py", str(port), str(users),
              str(rounds)], stdout=subprocess.PIPE, timeout=30, check=True)
         app.send_signal(signal.SIGTERM)
-        app.wait(timeout=10)
+        app.wait(timeout=60)
         track.stdin.close()
-        track.wait(timeout=5)
+        track.wait(timeout=60)
     finally:
         for p in (app, track):
             if p and p.poll() is None:

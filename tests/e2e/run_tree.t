@@ -47,7 +47,7 @@ def run(name, command, moetop=MOETOP, cwd=None, **env):
         check(f"{name}: the agent's path is absolute",
               len(path) == 1 and path[0].split(b"=")[1].startswith(b"/"), path)
     finally:
-        p.communicate("", timeout=20)
+        p.communicate("", timeout=60)
 
 
 def statuses():

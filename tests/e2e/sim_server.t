@@ -366,7 +366,7 @@ def test_refusals():
         out = subprocess.run(
             [f"{OUT}/moetop-sim", "--model", "qwen3-30b", "--port", "0",
              *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, timeout=20)
+            text=True, timeout=60)
         err = out.stderr.strip().splitlines()
         check(out.returncode in (1, 2) and len(err) == 1 and word in err[0],
               f"{' '.join(options)} is refused in one line", err)

@@ -167,7 +167,7 @@ class Server:
         self.process.stdout.close()
 
 
-def wait_gone(pid, deadline_s=5):
+def wait_gone(pid, deadline_s=20):
     end = time.monotonic() + deadline_s
     while os.path.exists(f"/proc/{pid}") and time.monotonic() < end:
         time.sleep(.01)
