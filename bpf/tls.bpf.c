@@ -158,7 +158,8 @@ int on_free(void *regs)
 	bpf_map_delete_elem(&tls_objects, &key);
 	if (!c)
 		return 0;
-	conn_event(c, CONN_GONE, 0, bpf_ktime_get_ns());
+	/* a server frees one whose socket is not known for its client left */
+	conn_event(c, CONN_GONE, !c->tls.socket, bpf_ktime_get_ns());
 	h2_drop(c);
 	socket_unpair(c->tls.socket, &key);
 	bpf_map_delete_elem(&tls_conns, &key);
@@ -206,6 +207,9 @@ static __always_inline void write_remember(__u64 ssl, __u64 bytes)
 
 	if (!t)
 		return;
+	if (t->sent) /* those before have gone, known or not */
+		__builtin_memset(t->writes, 0, sizeof(t->writes));
+	t->sent = 0;
 	w = &t->writes[t->next++ & (TLS_WRITES - 1)];
 	w->ssl = ssl;
 	w->at_ns = bpf_ktime_get_ns();

@@ -7,8 +7,9 @@
  *	before		it reads the client's first record itself and hands it
  *			to the next step of a handshake (memory BIO)
  *	within		a step of a handshake reads it (socket BIO)
- *	older ones	what a thread sends can be the record of one only of
- *			its last SSL_writes, by its length; twice alike
+ *	older ones	what a thread sends can be the record of only one of
+ *			its SSL_writes since the sends before those, by its
+ *			length; twice alike
  *
  * In the first two the socket must be new, open, and nobody's yet.
  */
@@ -58,7 +59,8 @@ struct tls_thread {
 	__u64 socket;  /* whose first record it has read last, */
 	__u64 read_ns; /* and when */
 	__u64 ssl;     /* in whose handshake it may be reading */
-	__u64 next;    /* of the writes, modulo TLS_WRITES */
+	__u32 next;    /* of the writes, modulo TLS_WRITES */
+	__u32 sent;    /* their records are being sent */
 	struct tls_write writes[TLS_WRITES];
 };
 
@@ -223,8 +225,6 @@ static __always_inline int tls_elsewhere(const struct conn *c)
 
 	if (s && s->key.ssl)
 		return TLS_PAIRED;
-	if (!shared.tls_settled)
-		return TLS_SOMEWHERE; /* it is not yet known which are probed */
 	p = bpf_map_lookup_elem(&tls_processes, &tgid);
 	if (!p || !(p->bits & TLS_SERVES))
 		return TLS_NOWHERE;
@@ -290,6 +290,8 @@ static __always_inline void tls_lone(struct conn *c, __u32 bytes)
 	struct tls_key key = { 0 };
 	__u32 longer;
 
+	if (t)
+		t->sent = 1;
 	if (!w)
 		return;
 	key.ssl = w->ssl;

@@ -296,12 +296,6 @@ int tracker_tls_attach(struct tracker *t, const struct tracker_tls *library)
 	return err ? err : libssl_attach(t->libssl, library);
 }
 
-void tracker_tls_settle(struct tracker *t)
-{
-	if (t->rung)
-		t->bpf.shared->tls_settled = 1;
-}
-
 void tracker_tls_keep(struct tracker *t, const pid_t *pids, size_t n)
 {
 	if (t->libssl)

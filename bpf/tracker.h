@@ -175,9 +175,6 @@ struct tracker_tls {
  */
 int tracker_tls_attach(struct tracker *t, const struct tracker_tls *library);
 
-/* What can be followed is; from now on, other TLS is inferred from timing. */
-void tracker_tls_settle(struct tracker *t);
-
 /* Leave all processes but these. */
 void tracker_tls_keep(struct tracker *t, const pid_t *pids, size_t n);
 

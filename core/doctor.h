@@ -134,6 +134,9 @@ void doctor_userns(struct doctor *d);
 void doctor_container(struct doctor *d);
 void doctor_privileges(struct doctor *d);
 void doctor_rungs(struct doctor *d);
+/* A part of that one: on a source that works. */
+struct tracker;
+void doctor_tls(struct doctor *d, struct tracker *t);
 void doctor_server(struct doctor *d);
 void doctor_model(struct doctor *d);
 void doctor_engine(struct doctor *d);

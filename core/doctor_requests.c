@@ -68,9 +68,13 @@ static void try_rung(struct doctor *d, const char *letter)
 	int err = tracker_open(&t, &config, why, sizeof(why));
 
 	if (!err) {
+		bool first = !d->facts.requests && !tracker_estimates(t);
+
 		found(d, t);
 		doctor_say(d, letter, DOCTOR_OK, "", "%s works",
 			   tracker_rung(t));
+		if (first)
+			doctor_tls(d, t);
 		tracker_close(t);
 		return;
 	}

@@ -9,6 +9,7 @@
 #include "core/source.h"
 #include "core/tls_follow.h"
 #include "core/window_hist.h"
+#include "target/tls_library.h"
 #include "wire/clock.h"
 
 #include <errno.h>
@@ -36,7 +37,9 @@ struct source {
 	bool have_queues;
 	uint64_t unread_bytes, backlog;
 	struct tls_follow tls;
-	unsigned tls_grown; /* of the target, when TLS was looked for */
+	bool tls_wanted;
+	uint64_t tls_before; /* inferred until its libraries were followed */
+	unsigned tls_grown;  /* of the target, when TLS was looked for */
 };
 
 #define QUEUES_PERIOD_NS 1000000000ull /* at least, between two looks */
@@ -144,6 +147,7 @@ static int requests_open(struct source **out, const struct target *t,
 	}
 	for (unsigned h = 0; h < 3; h++)
 		window_hist_init(&s->hists[h]);
+	s->tls_wanted = tls_expected(t->server ? t->server : t->pid);
 	tracker_read(s->tracker, &s->gauges, &s->counters);
 	s->sampled = s->counters;
 	*out = s;
@@ -178,18 +182,28 @@ static int follow_target(struct source *s)
 	return err;
 }
 
-/* Processes that serve may come, and load their libraries late. */
+/*
+ * Where a connection is encrypted, or is to be: others are left as they are.
+ * Processes that serve may come, and load their libraries late.
+ */
 static void follow_tls(struct source *s, uint64_t now_ns)
 {
 	const struct target *t = s->target;
+	bool first = !s->tls.looked_ns;
 
-	if (tracker_estimates(s->tracker) ||
+	if (!s->tls_wanted)
+		s->tls_wanted = s->counters.tls_connections > 0;
+	if (!s->tls_wanted || tracker_estimates(s->tracker) ||
 	    (s->tls.looked_ns && t->grown == s->tls_grown &&
 	     now_ns - s->tls.looked_ns < TLS_FOLLOW_AGAIN_NS))
 		return;
 	s->tls_grown = t->grown;
 	tls_follow(&s->tls, s->tracker, t->pids, t->n_pids, t->ports,
 		   t->n_ports, now_ns);
+	if (first && s->tls.libraries && !s->tls.err) {
+		tracker_read(s->tracker, &s->gauges, &s->counters);
+		s->tls_before = s->counters.tls_inferred;
+	}
 }
 
 static int requests_poll(struct source *s, uint64_t now_ns)
@@ -205,9 +219,9 @@ static int requests_poll(struct source *s, uint64_t now_ns)
 	err = follow_target(s);
 	if (err)
 		return err;
-	follow_tls(s, now_ns);
 	s->context->listeners = tracker_listeners(s->tracker);
 	tracker_read(s->tracker, &s->gauges, &s->counters);
+	follow_tls(s, now_ns);
 	s->now_ns = now_ns;
 	s->context->decoding =
 		!tracker_estimates(s->tracker) &&
@@ -252,6 +266,14 @@ static void sample_estimate(struct source *s, struct sample *out)
 	counts_unknown(out);
 }
 
+/* Connections that are inferred, but for those of the time before. */
+static uint64_t tls_inferred(const struct source *s)
+{
+	uint64_t n = s->counters.tls_inferred;
+
+	return n > s->tls_before ? n - s->tls_before : 0;
+}
+
 static void requests_sample(struct source *s, struct sample *out)
 {
 	const struct request_counters *c = &s->counters;
@@ -264,7 +286,7 @@ static void requests_sample(struct source *s, struct sample *out)
 		return;
 	}
 	out->have_requests = true;
-	out->requests_guessed = s->gauges.guessed[g] > 0 || c->tls_inferred;
+	out->requests_guessed = s->gauges.guessed[g] > 0 || tls_inferred(s);
 	out->waiting = gauge(s->gauges.waiting[g] + s->gauges.guessed[g]) +
 		       gauge(s->gauges.inferred_waiting);
 	out->streaming = gauge(s->gauges.streaming[g]) +
@@ -276,7 +298,7 @@ static void requests_sample(struct source *s, struct sample *out)
 	out->d_started = (double)(c->started[g] - s->sampled.started[g]);
 	out->d_events = (double)(c->events[g] - s->sampled.events[g]);
 	s->sampled = *c;
-	if (c->tls_inferred && !c->started[g]) /* all of it went by unread */
+	if (tls_inferred(s) && !c->started[g]) /* all of it went by unread */
 		counts_unknown(out);
 	out->ttft = last_minute(s, TRACKER_TTFT);
 	out->gap = last_minute(s, TRACKER_GAP);
@@ -315,7 +337,8 @@ static void describe_tier(struct source *s, struct snapshot *out)
 			 "; unread %llu bytes, not accepted %llu",
 			 (unsigned long long)s->unread_bytes,
 			 (unsigned long long)s->backlog);
-	tls_follow_say(&s->tls, &s->counters, tls, sizeof(tls));
+	tls_follow_say(&s->tls, s->counters.tls_connections, tls_inferred(s),
+		       tls, sizeof(tls));
 	snprintf(what, sizeof(what), "%s by %s%s%s%s%s%s%s%s",
 		 estimates ? "requests are estimated"
 			   : "requests in flight, from the kernel",
@@ -362,7 +385,7 @@ static void describe_counts(struct source *s, struct snapshot_requests *out)
 	}
 	out->tls = c->tls_connections;
 	out->tls_followed = c->tls_read;
-	out->tls_inferred = c->tls_inferred;
+	out->tls_inferred = tls_inferred(s);
 	out->inferred_waiting = (uint64_t)gauge(s->gauges.inferred_waiting);
 	out->inferred_streaming = (uint64_t)gauge(s->gauges.inferred_streaming);
 	out->have_queues = s->have_queues;

@@ -22,7 +22,7 @@ static int attach(struct tracker *t, pid_t pid, const struct tls_library *l)
 	return tracker_tls_attach(t, &to);
 }
 
-static void follow_one(struct tls_follow *f, struct tracker *t, pid_t pid)
+void tls_follow_process(struct tls_follow *f, struct tracker *t, pid_t pid)
 {
 	struct tls_library found[TLS_LIBRARIES_MAX];
 	int n = tls_libraries_find(pid, found, TLS_LIBRARIES_MAX), err;
@@ -31,6 +31,10 @@ static void follow_one(struct tls_follow *f, struct tracker *t, pid_t pid)
 		f->without++;
 	if (n < 0 && n != -ESRCH)
 		f->err = n;
+	if (n > 0 && !tls_process_harmless(pid)) {
+		f->err = -EBUSY;
+		return;
+	}
 	for (int i = 0; i < n; i++) {
 		err = attach(t, pid, &found[i]);
 		f->libraries++;
@@ -52,8 +56,7 @@ void tls_follow(struct tls_follow *f, struct tracker *t, const pid_t *pids,
 	tls_listening_read(&listening, pids[0], ports, n_ports);
 	for (unsigned i = 0; i < n; i++)
 		if (tls_listens(&listening, pids[i]))
-			follow_one(f, t, pids[i]);
-	tracker_tls_settle(t);
+			tls_follow_process(f, t, pids[i]);
 }
 
 const char *tls_follow_why(const struct tls_follow *f)
@@ -68,24 +71,25 @@ const char *tls_follow_why(const struct tls_follow *f)
 	case -EPERM:
 	case -EACCES:
 		return "no CAP_SYS_ADMIN";
+	case -EBUSY:
+		return "seccomp filters, which Linux 6.11 to 6.13 does not "
+		       "spare such probes";
 	case -ENOSPC:
 		return "too many libraries";
 	}
 	return strerror(-f->err);
 }
 
-void tls_follow_say(const struct tls_follow *f,
-		    const struct request_counters *c, char *out, size_t bytes)
+void tls_follow_say(const struct tls_follow *f, uint64_t connections,
+		    uint64_t inferred, char *out, size_t bytes)
 {
 	const char *why = tls_follow_why(f);
 
 	snprintf(out, bytes, "%s", "");
-	if (c->tls_inferred)
+	if (inferred)
 		snprintf(out, bytes,
-			 "; " REQUESTS_TLS_INFERRED ": %llu "
-			 "connections%s%s",
-			 (unsigned long long)c->tls_inferred, *why ? ", " : "",
-			 why);
-	else if (c->tls_connections)
+			 "; " REQUESTS_TLS_INFERRED ": %llu connections%s%s",
+			 (unsigned long long)inferred, *why ? ", " : "", why);
+	else if (connections)
 		snprintf(out, bytes, "; TLS in plain text by libssl");
 }

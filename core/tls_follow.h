@@ -28,12 +28,14 @@ void tls_follow(struct tls_follow *f, struct tracker *t, const pid_t *pids,
 		unsigned n, const uint16_t *ports, unsigned n_ports,
 		uint64_t now_ns);
 
+/* One process, whether it serves or not. */
+void tls_follow_process(struct tls_follow *f, struct tracker *t, pid_t pid);
+
 /* For people: why the plain text is not followed, "" when nothing is amiss. */
 const char *tls_follow_why(const struct tls_follow *f);
 
 /* For people, to be appended: "; TLS: 3 of 4 connections ..."; "" without TLS. */
-struct request_counters;
-void tls_follow_say(const struct tls_follow *f,
-		    const struct request_counters *c, char *out, size_t bytes);
+void tls_follow_say(const struct tls_follow *f, uint64_t connections,
+		    uint64_t inferred, char *out, size_t bytes);
 
 #endif

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #define CODE_BYTES 64u
@@ -161,6 +162,55 @@ int tls_libraries_find(pid_t pid, struct tls_library *out, unsigned max)
 	for (unsigned i = 0; i < n; i++)
 		out[i].native = !python;
 	return (int)n;
+}
+
+bool tls_returns_harmless(const char *release, const char *status)
+{
+	unsigned major, minor;
+
+	if (!strstr(status, "\nSeccomp:"))
+		return true; /* a kernel without */
+	if (strstr(status, "\nSeccomp:\t0\n"))
+		return true;
+	if (sscanf(release, "%u.%u", &major, &minor) != 2)
+		return false;
+	return major != 6 || minor < 11 || minor > 13;
+}
+
+bool tls_process_harmless(pid_t pid)
+{
+	struct utsname name;
+	char status[4096];
+
+	return !uname(&name) &&
+	       proc_read(pid, "status", status, sizeof(status)) > 0 &&
+	       tls_returns_harmless(name.release, status);
+}
+
+bool tls_in_words(const char *words, size_t bytes)
+{
+	static const char *const names[] = { "--ssl-", "--tls", "--cert",
+					     "--keyfile" };
+	const char *end = words + bytes;
+
+	for (const char *w = words; w < end; w += strnlen(w, bytes) + 1) {
+		bytes = (size_t)(end - w);
+		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+			size_t n = strlen(names[i]);
+
+			if (bytes >= n && !memcmp(w, names[i], n))
+				return true;
+		}
+	}
+	return false;
+}
+
+bool tls_expected(pid_t pid)
+{
+	char words[16384];
+	ssize_t n = proc_read(pid, "cmdline", words, sizeof(words));
+
+	return n > 0 && tls_in_words(words, (size_t)n);
 }
 
 /* ---- sockets ------------------------------------------------------------- */

@@ -42,6 +42,21 @@ int tls_libraries_find(pid_t pid, struct tls_library *out, unsigned max);
  */
 size_t tls_cheap_offset(const uint8_t *code, size_t n);
 
+/* Does its command line (NUL between the words) tell a server to end TLS? */
+bool tls_in_words(const char *words, size_t bytes);
+bool tls_expected(pid_t pid);
+
+/*
+ * May the return of a function be probed in a process?  From Linux 6.11 to 6.13
+ * the return is a system call of its own that seccomp filters do not know, and
+ * that ends or fails a process that has some.  release: that of uname; status:
+ * the text of /proc/PID/status.
+ */
+bool tls_returns_harmless(const char *release, const char *status);
+
+/* The same of a process, here and now; false when it cannot be told. */
+bool tls_process_harmless(pid_t pid);
+
 /* The sockets that listen on some ports in the network namespace of pid. */
 #define TLS_LISTENING_MAX 256u /* further ones are passed over */
 struct tls_listening {

@@ -4,7 +4,7 @@
  *	tls_static KEY CERTIFICATE
  *
  * Prints its port.  Each connection is a thread that answers every request with
- * a stream: the head at once, after a second an event every 20 ms, 60 of them.
+ * a stream: the head at once, after a second an event every 20 ms, 100 of them.
  */
 #include <netinet/in.h>
 #include <openssl/ssl.h>
@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define EVENTS 60
+#define EVENTS 100
 #define FIRST_MS 1000
 #define GAP_MS 20
 

@@ -1,0 +1,161 @@
+#!/usr/bin/python3
+"""tls_cost.py [CONNECTIONS [PAIRS]] - what a TLS server pays for being followed
+
+uvicorn with uvloop and httptools streams to CONNECTIONS clients all the time,
+50 events a second each.  In turns nothing looks on, the tracker does without
+reading TLS (its records go by unread), and it does with libssl probed.  CPU time
+of the server per event, each phase against that without before it: median of the
+differences, with a 95 % bootstrap interval.  Needs root.
+"""
+import asyncio
+import json
+import os
+import random
+import signal
+import socket
+import ssl
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+O = os.path.abspath(os.environ.get("O", "build"))
+E2E = f"{HERE}/../e2e"
+SETTLE_S, PHASE_S, HZ = 1.5, 2, 50
+
+
+class Clients(threading.Thread):
+    """Ask once, then count what comes."""
+
+    def __init__(self, port, n):
+        super().__init__(daemon=True)
+        self.port, self.n, self.events = port, n, 0
+        self.start()
+
+    async def one(self, context):
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self.port, ssl=context)
+        body = json.dumps({"max_tokens": 10**6, "interval_s": 1 / HZ,
+                           "ttft_s": 0, "stream": True}).encode()
+        writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\n"
+                     b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        while data := await reader.read(1 << 16):
+            self.events += data.count(b"data: ")
+
+    async def all(self):
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        await asyncio.gather(*(self.one(context) for _ in range(self.n)))
+
+    def run(self):
+        asyncio.run(self.all())
+
+
+class Looks:
+    """trackdump, while this is open."""
+
+    def __init__(self, *args):
+        self.p = subprocess.Popen(
+            [f"{O}/tests/e2e/trackdump", *map(str, args)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            bufsize=1) if args else None
+
+    def __enter__(self):
+        if self.p:
+            self.p.stdout.readline()
+            self.last = ""
+            self.t = threading.Thread(target=self.drain)
+            self.t.start()
+        return self
+
+    def drain(self):
+        for line in self.p.stdout:
+            self.last = line
+
+    def __exit__(self, *_):
+        if self.p:
+            self.p.stdin.close()
+            self.t.join()
+            self.p.wait()
+
+
+def cpu_s(pid):
+    return time.clock_gettime((~pid) << 3 | 2)
+
+
+def phase(server, clients):
+    """us of the server's CPU time per event."""
+    time.sleep(SETTLE_S)
+    cpu, events = cpu_s(server), clients.events
+    time.sleep(PHASE_S)
+    return (cpu_s(server) - cpu) * 1e6 / (clients.events - events)
+
+
+def report(name, off, diff):
+    resampled = sorted(
+        statistics.median(random.choices(diff, k=len(diff)))
+        for _ in range(2000))
+    base, extra = statistics.median(off), statistics.median(diff)
+    low, high = resampled[50], resampled[1949]
+    print(f"{name}: {base:.1f} us per event without, {extra:+.2f} us "
+          f"[{low:+.2f}, {high:+.2f}] with = {100 * extra / base:+.1f} % "
+          f"[{100 * low / base:+.1f}, {100 * high / base:+.1f}], "
+          f"{len(diff)} pairs")
+
+
+def wait_for(port):
+    while True:
+        with socket.socket() as s:
+            if not s.connect_ex(("127.0.0.1", port)):
+                return
+        time.sleep(.1)
+
+
+def main():
+    n = int(sys.argv[1]) if len(sys.argv) > 1 else 60
+    pairs = int(sys.argv[2]) if len(sys.argv) > 2 else 20
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    with tempfile.TemporaryDirectory() as tmp:
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+             "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{tmp}/key",
+             "-out", f"{tmp}/cert", "-days", "2", "-subj", "/CN=localhost"],
+            check=True, stderr=subprocess.DEVNULL)
+        server = subprocess.Popen(
+            ["/usr/bin/python3", f"{E2E}/uvicorn_app.py", str(port),
+             f"{tmp}/log", f"{tmp}/key", f"{tmp}/cert"])
+        try:
+            wait_for(port)
+            measure(server.pid, port, Clients(port, n), pairs)
+        finally:
+            server.send_signal(signal.SIGKILL)
+            server.wait()
+
+
+def measure(pid, port, clients, pairs):
+    ways = {"records unread": (port,),
+            "libssl probed": (port, f"pid={pid}")}
+    off, diff = [], {name: [] for name in ways}
+    time.sleep(3)
+    for _ in range(pairs):
+        for name, args in ways.items():
+            with Looks():
+                off.append(phase(pid, clients))
+            with Looks(*args) as looks:
+                on = phase(pid, clients)
+            diff[name].append(on - off[-1])
+            last = json.loads(looks.last)
+    for name in ways:
+        report(name, off, diff[name])
+    print(f"at the end: {last['tls_read']} of {last['tls']} connections "
+          f"paired, {last['events'][1]} events, desyncs {last['desyncs']}, "
+          f"missed {last['missed']}")
+
+
+if __name__ == "__main__":
+    main()
