@@ -37,10 +37,10 @@ def piped(command):
 
 
 def nghttpd(port, tmp):
-    os.makedirs(f"{tmp}/root/v1")
-    with open(f"{tmp}/root/v1/completions", "wb") as f:
+    os.makedirs(f"{tmp}/files/v1")
+    with open(f"{tmp}/files/v1/completions", "wb") as f:
         f.write(b"{}" * 20000)
-    return ["nghttpd", "--no-tls", "-d", f"{tmp}/root", str(port)]
+    return ["nghttpd", "--no-tls", "-d", f"{tmp}/files", str(port)]
 
 
 def web_log(port):
