@@ -26,6 +26,7 @@
 #define SWEEP_NS 1000000000ull   /* at least, between two looks */
 #define SWEEP_SHARE 400          /* and so many times what one takes */
 #define DIAG_PERIOD_NS 500000000ull
+#define QUEUES_SHARE 1000 /* more, where they tell but the queues */
 
 struct tracker {
 	const struct rung *rung; /* NULL: diag */
@@ -202,15 +203,19 @@ uint64_t tracker_missed(const struct tracker *t)
 
 static int counts_read(struct tracker *t)
 {
-	uint64_t now_ns = clock_now_ns();
+	uint64_t now_ns = clock_now_ns(), cpu_ns = clock_thread_cpu_ns();
 	int err;
 
-	if (t->diag_ns && now_ns - t->diag_ns < DIAG_PERIOD_NS)
+	if (now_ns < t->diag_ns)
 		return 0;
 	err = diag_read(t->diag, t->ports, t->n_ports, &t->counts);
-	if (!err)
-		t->diag_ns = now_ns;
-	return err;
+	if (err)
+		return err;
+	cpu_ns = clock_thread_cpu_ns() - cpu_ns;
+	t->diag_ns = now_ns + DIAG_PERIOD_NS;
+	if (t->rung)
+		t->diag_ns += QUEUES_SHARE * cpu_ns;
+	return 0;
 }
 
 static void estimate_read(struct tracker *t, struct request_gauges *gauges,

@@ -33,7 +33,7 @@ struct source {
 	uint64_t failed_4xx[ENDPOINTS];            /* as told */
 	uint64_t now_ns;
 	struct window_hist hists[3]; /* by enum tracker_histogram */
-	uint64_t queues_ns;          /* when the queues are looked at next */
+	uint64_t queues_ns;          /* when the queues were looked at */
 	bool have_queues;
 	uint64_t unread_bytes, backlog;
 	struct tls_follow tls;
@@ -42,8 +42,7 @@ struct source {
 	unsigned tls_grown;  /* of the target, when TLS was looked for */
 };
 
-#define QUEUES_PERIOD_NS 1000000000ull /* at least, between two looks */
-#define QUEUES_SHARE 1000              /* and so many times what one takes */
+#define QUEUES_PERIOD_NS 1000000000ull
 
 static unsigned unix_inodes(const struct target *t,
 			    uint64_t out[TARGET_UNIX_MAX])
@@ -312,15 +311,11 @@ static void requests_sample(struct source *s, struct sample *out)
 /* What the server cannot see: not yet read, not yet accepted. */
 static void look_at_queues(struct source *s)
 {
-	uint64_t now_ns = clock_now_ns(), cpu_ns;
-
-	if (now_ns < s->queues_ns)
+	if (s->queues_ns && s->now_ns - s->queues_ns < QUEUES_PERIOD_NS)
 		return;
-	cpu_ns = clock_thread_cpu_ns();
+	s->queues_ns = s->now_ns ? s->now_ns : 1;
 	s->have_queues =
 		!tracker_queues(s->tracker, &s->unread_bytes, &s->backlog);
-	cpu_ns = clock_thread_cpu_ns() - cpu_ns;
-	s->queues_ns = now_ns + QUEUES_PERIOD_NS + QUEUES_SHARE * cpu_ns;
 }
 
 static void describe_tier(struct source *s, struct snapshot *out)

@@ -17,6 +17,7 @@
 #include <time.h>
 
 #define OPENINGS 10u
+#define SECONDS_MAX 600u
 
 static uint64_t now_ns(clockid_t clock)
 {
@@ -36,6 +37,7 @@ static int ascending(const void *a, const void *b)
 /* Milliseconds until a source is loaded, attached and has passed its test. */
 static struct tracker *open_often(const struct tracker_config *config)
 {
+	uint64_t cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
 	struct tracker *t = NULL;
 	double ms[OPENINGS];
 	char why[256];
@@ -51,9 +53,12 @@ static struct tracker *open_often(const struct tracker_config *config)
 		ms[i] = (double)(now_ns(CLOCK_MONOTONIC) - begin_ns) / 1e6;
 	}
 	qsort(ms, OPENINGS, sizeof(*ms), ascending);
-	printf("%s; %s\ntrusted after %.0f ms (median of %u, %.0f to %.0f)\n",
-	       tracker_rung(t), tracker_refused(t), ms[OPENINGS / 2], OPENINGS,
-	       ms[0], ms[OPENINGS - 1]);
+	cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_ns;
+	printf("%s%s%s\ntrusted after %.0f ms (median of %u, %.0f to %.0f), "
+	       "%.0f ms of processor time\n",
+	       tracker_rung(t), *tracker_refused(t) ? "; " : "",
+	       tracker_refused(t), ms[OPENINGS / 2], OPENINGS, ms[0],
+	       ms[OPENINGS - 1], (double)cpu_ns / 1e6 / OPENINGS);
 	return t;
 }
 
@@ -79,44 +84,60 @@ static void look(struct tracker *t, bool queues, uint64_t *records)
 		tracker_queues(t, &unread, &backlog);
 }
 
+/* HZ looks, one at a time; processor time of all. */
+static uint64_t second(struct tracker *t, unsigned hz, uint64_t *due_ns,
+		       uint64_t *records)
+{
+	uint64_t cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+
+	for (unsigned i = 1; i <= hz; i++) {
+		struct timespec at;
+
+		*due_ns += 1000000000ull / hz;
+		at.tv_sec = (time_t)(*due_ns / 1000000000u);
+		at.tv_nsec = (long)(*due_ns % 1000000000u);
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+		look(t, i == hz, records);
+	}
+	return now_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_ns;
+}
+
+static void watch(struct tracker *t, unsigned seconds, unsigned hz)
+{
+	uint64_t due_ns = now_ns(CLOCK_MONOTONIC), records = 0;
+	double share[SECONDS_MAX], sum = 0;
+	struct request_counters c;
+	struct request_gauges g;
+
+	for (unsigned i = 0; i < seconds; i++) {
+		share[i] = (double)second(t, hz, &due_ns, &records) / 1e7;
+		sum += share[i];
+	}
+	qsort(share, seconds, sizeof(*share), ascending);
+	tracker_read(t, &g, &c);
+	printf("reading at %u Hz: %.3f %% of a core in the median second, "
+	       "%.3f %% in the mean; %" PRIu64 " events, %" PRIu64
+	       " records, %" PRIu64 " lost, %" PRIu64 " calls missed\n",
+	       hz, share[seconds / 2], sum / seconds,
+	       (uint64_t)c.events[ENDPOINT_GENERATION], records,
+	       (uint64_t)c.records_lost, tracker_missed(t));
+}
+
 int main(int argc, char **argv)
 {
 	uint16_t port = argc > 1 ? (uint16_t)atoi(argv[1]) : 0;
 	unsigned seconds = argc > 2 ? (unsigned)atoi(argv[2]) : 20;
 	unsigned hz = argc > 3 ? (unsigned)atoi(argv[3]) : 10;
 	struct tracker_config config = { .ports = &port, .n_ports = 1 };
-	uint64_t begin_ns, cpu_ns, records = 0;
-	struct request_gauges g;
-	struct request_counters c;
 	struct tracker *t;
 
-	if (!port || !hz) {
+	if (!port || !hz || !seconds || seconds > SECONDS_MAX) {
 		fputs("usage: requests_collector PORT [SECONDS [HZ]]\n",
 		      stderr);
 		return 2;
 	}
 	t = open_often(&config);
-	begin_ns = now_ns(CLOCK_MONOTONIC);
-	cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
-	for (unsigned i = 1; i <= seconds * hz; i++) {
-		uint64_t due_ns = begin_ns + i * 1000000000ull / hz;
-		struct timespec at = { .tv_sec = (time_t)(due_ns / 1000000000u),
-				       .tv_nsec =
-					       (long)(due_ns % 1000000000u) };
-
-		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
-		look(t, i % hz == 0, &records);
-	}
-	cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_ns;
-	begin_ns = now_ns(CLOCK_MONOTONIC) - begin_ns;
-	tracker_read(t, &g, &c);
-	printf("reading at %u Hz: %.3f %% of a core; %" PRIu64
-	       " events, %" PRIu64 " requests begun, %" PRIu64
-	       " records, %" PRIu64 " lost, %" PRIu64 " calls missed\n",
-	       hz, 100. * (double)cpu_ns / (double)begin_ns,
-	       (uint64_t)c.events[ENDPOINT_GENERATION],
-	       (uint64_t)c.started[ENDPOINT_GENERATION], records,
-	       (uint64_t)c.records_lost, tracker_missed(t));
+	watch(t, seconds, hz);
 	tracker_close(t);
 	return 0;
 }
