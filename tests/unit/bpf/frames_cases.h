@@ -30,7 +30,7 @@ struct frames_case {
 	unsigned body_bytes; /* of all that are completed */
 };
 
-static void talk_begin(struct talk *t)
+static inline void talk_begin(struct talk *t)
 {
 	memset(t, 0, sizeof(*t));
 	wire_preface(&t->ask);
@@ -44,8 +44,8 @@ static void case_json(struct talk *t)
 	wire_data(&t->ask, 1, FLAG_END_STREAM, "{}");
 	wire_open(&t->answer, FRAME_HEADERS, FLAG_END_HEADERS, 1);
 	wire_indexed(&t->answer, BY_STATUS);
-	wire_field(&t->answer, true, BY_LENGTH, NULL, "5");
-	wire_field(&t->answer, true, BY_TYPE, NULL, "application/json");
+	wire_field(&t->answer, true, BY_LENGTH, "", "5");
+	wire_field(&t->answer, true, BY_TYPE, "", "application/json");
 	wire_close(&t->answer);
 	wire_data(&t->answer, 1, 0, "hel");
 	wire_data(&t->answer, 1, FLAG_END_STREAM, "lo");
@@ -103,12 +103,12 @@ static void case_old_entries(struct talk *t)
 		  3);
 	wire_int(&t->ask, 0x20, 5, 4096);
 	for (int i = 0; i < 127; i++)
-		wire_field(&t->ask, true, BY_STATUS, NULL, "");
+		wire_field(&t->ask, true, BY_STATUS, "", "");
 	wire_indexed(&t->ask, WIRE_FIRST + 127);
 	wire_close(&t->ask);
 	wire_open(&t->ask, FRAME_HEADERS, FLAG_END_HEADERS | FLAG_END_STREAM,
 		  5);
-	wire_field(&t->ask, true, WIRE_FIRST + 127, NULL, "/health?x=1");
+	wire_field(&t->ask, true, WIRE_FIRST + 127, "", "/health?x=1");
 	wire_close(&t->ask);
 	for (uint32_t id = 1; id < 7; id += 2)
 		wire_response(&t->answer, id, FLAG_END_STREAM, "text/plain");
@@ -122,7 +122,7 @@ static void case_padding(struct talk *t)
 		  FLAG_END_HEADERS | FLAG_PADDED | FLAG_PRIORITY, 1);
 	wire_bytes(w, "\4\0\0\0\0\x10", 6);
 	wire_indexed(w, 3);
-	wire_field(w, false, BY_PATH, NULL, PATH_GEN);
+	wire_field(w, false, BY_PATH, "", PATH_GEN);
 	wire_bytes(w, "\0\0\0\0", 4);
 	wire_close(w);
 	wire_frame(w, FRAME_DATA, FLAG_PADDED | FLAG_END_STREAM, 1, "\0{}", 3);
@@ -130,7 +130,7 @@ static void case_padding(struct talk *t)
 	wire_open(w, FRAME_HEADERS, FLAG_END_HEADERS | FLAG_PADDED, 1);
 	wire_byte(w, 3);
 	wire_indexed(w, BY_STATUS);
-	wire_field(w, false, BY_TYPE, NULL, "text/event-stream");
+	wire_field(w, false, BY_TYPE, "", "text/event-stream");
 	wire_bytes(w, "\0\0\0", 3);
 	wire_close(w);
 	wire_frame(w, FRAME_DATA, FLAG_PADDED, 1, "\2data: a\n\n\0\0", 12);
@@ -223,11 +223,11 @@ static void case_extras(struct talk *t)
 	wire_field(&t->ask, true, 0, "x-sum", "1");
 	wire_close(&t->ask);
 	wire_open(w, FRAME_HEADERS, FLAG_END_HEADERS, 1);
-	wire_field(w, true, BY_STATUS, NULL, "103");
+	wire_field(w, true, BY_STATUS, "", "103");
 	wire_close(w);
 	wire_open(w, FRAME_PUSH, FLAG_END_HEADERS, 1);
 	wire_number(w, 2);
-	wire_field(w, true, BY_TYPE, NULL, "text/event-stream");
+	wire_field(w, true, BY_TYPE, "", "text/event-stream");
 	wire_close(w);
 	wire_open(w, FRAME_HEADERS, FLAG_END_HEADERS, 1);
 	wire_indexed(w, BY_STATUS);
@@ -251,7 +251,7 @@ static void case_failures(struct talk *t)
 		wire_open(w, FRAME_HEADERS, FLAG_END_HEADERS | FLAG_END_STREAM,
 			  1 + 2 * i);
 		if (i)
-			wire_field(w, false, BY_STATUS, NULL, statuses[i]);
+			wire_field(w, false, BY_STATUS, "", statuses[i]);
 		else
 			wire_indexed(w, 13);
 		wire_close(w);
@@ -298,7 +298,7 @@ static void case_failed_calls(struct talk *t)
 	wire_request(&t->ask, 3, FLAG_END_STREAM, RPC "Generate");
 	wire_open(w, FRAME_HEADERS, FLAG_END_STREAM | FLAG_END_HEADERS, 3);
 	wire_indexed(w, BY_STATUS);
-	wire_field(w, true, BY_TYPE, NULL, "application/grpc");
+	wire_field(w, true, BY_TYPE, "", "application/grpc");
 	wire_field(w, true, 0, "grpc-status", "14");
 	wire_close(w);
 	wire_response(w, 1, 0, "application/grpc");

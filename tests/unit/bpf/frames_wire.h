@@ -154,7 +154,7 @@ static inline void wire_request(struct wire *w, uint32_t stream, unsigned flags,
 	wire_open(w, FRAME_HEADERS, flags | FLAG_END_HEADERS, stream);
 	wire_indexed(w, 3);
 	wire_indexed(w, 6);
-	wire_field(w, true, BY_PATH, NULL, path);
+	wire_field(w, true, BY_PATH, "", path);
 	wire_field(w, false, 0, "x-secret", "of no interest");
 	wire_close(w);
 }
@@ -165,7 +165,7 @@ static inline void wire_response(struct wire *w, uint32_t stream,
 	wire_open(w, FRAME_HEADERS, flags | FLAG_END_HEADERS, stream);
 	wire_indexed(w, BY_STATUS);
 	wire_field(w, true, 0, "server", "of no interest");
-	wire_field(w, true, BY_TYPE, NULL, type);
+	wire_field(w, true, BY_TYPE, "", type);
 	wire_close(w);
 }
 

@@ -37,19 +37,29 @@ static inline long copy_bytes(void *to, __u32 n, __u64 from)
 	return 0;
 }
 
+/* Of the path, or of its form in Huffman's code. */
+static inline __u64 path_hash(const char *path, bool coded)
+{
+	uint8_t code[128];
+	size_t n = 0;
+
+	if (!coded)
+		return endpoints_hash(path, strlen(path));
+	huffman_encode(path, strlen(path), code, sizeof(code), &n);
+	return endpoints_hash((const char *)code, n);
+}
+
 static inline int endpoint_of(__u64 hash)
 {
+	static __u64 hashes[256][2];
 	size_t n;
 	const struct endpoint_path *p = endpoints_table(&n);
 
-	for (size_t i = 0; i < n; i++) {
-		size_t bytes = strlen(p[i].path), coded_bytes = 0;
-		uint8_t coded[128];
-
-		huffman_encode(p[i].path, bytes, coded, sizeof(coded),
-			       &coded_bytes);
-		if (endpoints_hash(p[i].path, bytes) == hash ||
-		    endpoints_hash((char *)coded, coded_bytes) == hash)
+	for (size_t i = 0; i < n && i < 256; i++) {
+		if (!hashes[i][0])
+			for (int coded = 0; coded < 2; coded++)
+				hashes[i][coded] = path_hash(p[i].path, coded);
+		if (hashes[i][0] == hash || hashes[i][1] == hash)
 			return (int)p[i].endpoint;
 	}
 	return -1;
