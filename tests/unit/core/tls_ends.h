@@ -35,6 +35,7 @@ static inline bool ends_init(void)
 	EVP_PKEY *key = EVP_EC_gen("P-256");
 	X509 *cert = X509_new();
 	SSL_CTX *s = SSL_CTX_new(TLS_server_method());
+	bool ok;
 
 	ends_client_context = SSL_CTX_new(TLS_client_method());
 	ends_server_context = s;
@@ -45,9 +46,12 @@ static inline bool ends_init(void)
 	X509_set_pubkey(cert, key);
 	SSL_CTX_set_options(s, SSL_OP_ALLOW_CLIENT_RENEGOTIATION);
 	SSL_CTX_set_mode(s, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-	return X509_sign(cert, key, EVP_sha256()) &&
-	       SSL_CTX_use_certificate(s, cert) == 1 &&
-	       SSL_CTX_use_PrivateKey(s, key) == 1;
+	ok = X509_sign(cert, key, EVP_sha256()) &&
+	     SSL_CTX_use_certificate(s, cert) == 1 &&
+	     SSL_CTX_use_PrivateKey(s, key) == 1;
+	X509_free(cert);
+	EVP_PKEY_free(key);
+	return ok;
 }
 
 /* ---- records of a memory BIO --------------------------------------------- */
