@@ -96,8 +96,20 @@ def stop(p):
         p.wait()
 
 
+def go_ahead(pid):
+    """What else the machine does disturbs this session less."""
+    with contextlib.suppress(OSError):
+        with open(f"/proc/{pid}/autogroup", "w", encoding="ascii") as f:
+            f.write("-20")
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, pid, -20)
+
+
 def start(command):
-    return subprocess.Popen(command, cwd=HERE, start_new_session=True)
+    p = subprocess.Popen(command, cwd=HERE, start_new_session=True)
+    if os.getpriority(os.PRIO_PROCESS, 0) < 0:
+        go_ahead(p.pid)
+    return p
 
 
 def nginx(port, behind, tmp):
@@ -350,6 +362,9 @@ def quantile(histogram, q):
     return 0
 
 
+ENOUGH = {50: 20, 90: 100, 99: 1000}  # values that make a percentile
+
+
 def percentiles(result, tracker):
     """Of time to first token and gap: name, the tracker's, the clients' in us,
     and the relative difference."""
@@ -357,6 +372,8 @@ def percentiles(result, tracker):
     for which in ("ttft", "gap"):
         theirs = result.clients[which]
         for p in (50, 90, 99):
+            if theirs["n"] < ENOUGH[p]:
+                continue
             mine = quantile(tracker.histograms[which], p / 100)
             wanted = theirs[f"p{p}_us"]
             rows.append((f"{which} p{p}", mine, wanted, mine / wanted - 1))

@@ -7,8 +7,9 @@
  * after the other: streams, some with a large prompt, JSON completions and
  * health checks.  Some streams are left, before their first event or after some,
  * by FIN or by RST.  Names: seconds, requests (whichever is reached first),
- * events (most a stream, at least a third), interval_us, ttft_us, think_us (at
- * most), abort, large, health, json (percent), seed.
+ * events (most a stream, at least a third), more (events of those that are left),
+ * interval_us, ttft_us, think_us (at most), abort, large, health, json (percent),
+ * seed.
  *
  * Prints what was done as one JSON object: counts, and percentiles of time to
  * first event and of gaps between events.  Exit status 1: a server answered
@@ -63,7 +64,7 @@ struct times {
 
 static struct options {
 	uint64_t seconds, requests, events, interval_us, ttft_us, think_us;
-	uint64_t abort, large, health, json, seed;
+	uint64_t abort, large, health, json, seed, more;
 } o = { .seconds = 10,
 	.requests = UINT64_MAX,
 	.events = 60,
@@ -85,7 +86,7 @@ static const struct option_name {
 	{ "ttft_us", &o.ttft_us }, { "think_us", &o.think_us },
 	{ "abort", &o.abort },     { "large", &o.large },
 	{ "health", &o.health },   { "json", &o.json },
-	{ "seed", &o.seed },
+	{ "seed", &o.seed },       { "more", &o.more },
 };
 
 static struct client clients[CLIENTS_MAX];
@@ -222,22 +223,23 @@ static void prompt_write(struct client *c, unsigned n, size_t prompt)
 static void client_ask(struct client *c, uint64_t now)
 {
 	unsigned n = (unsigned)(o.events / 3 + below(o.events * 2 / 3) + 1);
-	bool is_large = percent(o.large);
+	bool is_large = percent(o.large), leaves;
 
 	if (c->fd < 0 && !client_connect(c)) {
 		c->due_ns = now + 10000000;
 		return;
 	}
 	c->kind = percent(o.health) ? HEALTH : percent(o.json) ? JSON : STREAM;
+	leaves = c->kind == STREAM && percent(o.abort);
 	if (c->kind == HEALTH) {
 		c->out = realloc(c->out, 300);
 		c->out_bytes = (size_t)sprintf(
 			c->out, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
 	} else {
-		prompt_write(
-			c, n,
-			SMALL_BYTES +
-				(is_large ? LARGE_MIN + below(LARGE_MORE) : 0));
+		size_t more = is_large ? LARGE_MIN + below(LARGE_MORE) : 0;
+
+		prompt_write(c, n + (leaves ? (unsigned)o.more : 0),
+			     SMALL_BYTES + more);
 		large += is_large;
 	}
 	asked++;
@@ -249,7 +251,7 @@ static void client_ask(struct client *c, uint64_t now)
 	c->due_ns = 0;
 	c->asked_ns = now;
 	c->last_ns = 0;
-	if (c->kind == STREAM && percent(o.abort)) {
+	if (leaves) {
 		c->leave_at = (unsigned)below(n / 2 + 1);
 		if (!c->leave_at)
 			c->due_ns = now + o.ttft_us / 8 * 1000 +
@@ -483,7 +485,7 @@ static void clients_run(unsigned n)
 
 	for (unsigned i = 0; i < n; i++) {
 		clients[i].fd = -1;
-		clients[i].due_ns = start + below(n * 2000000ull);
+		clients[i].due_ns = start + below(n * 5000000ull);
 	}
 	for (;;) {
 		struct epoll_event e[64];
