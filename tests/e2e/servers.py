@@ -208,6 +208,17 @@ class Result:
             "events": sum(r["events"] for r in whole),
         }
 
+    def off_by_log(self, got):
+        """What differs from the server's log.  It may not have heard of some
+        who left before their first event."""
+        wanted = self.expected()
+        off = differing(got, wanted)
+        unheard = got["started"] - wanted["started"]
+        if (0 < unheard <= self.clients["early"] and
+                got["aborted"] - wanted["aborted"] == unheard):
+            del off["started"], off["aborted"]
+        return off
+
     def off_by_clients(self, got):
         """What differs from what the clients did.  Of those who left before
         their first event the server may never have read a request."""
@@ -220,11 +231,15 @@ class Result:
             off.pop("aborted", None)
         return off
 
-    def expected_by_nginx(self):
+    def off_by_nginx(self, got):
+        """What differs from the log of the nginx in front."""
         ours = [x for x in self.access if x[0] != "/health"]
-        return {"started": len(ours),
-                "completed": sum(x[-1] == "OK" for x in ours),
-                "probes": len(self.access) - len(ours)}
+        off = differing(got, {"started": len(ours),
+                              "completed": sum(x[-1] == "OK" for x in ours),
+                              "probes": len(self.access) - len(ours)})
+        if 0 < got["started"] - len(ours) <= self.clients["early"]:
+            off.pop("started")
+        return off
 
     def events_left(self, tracker):
         """Events of aborted streams: by the tracker, by the application.  What

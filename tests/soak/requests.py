@@ -37,7 +37,7 @@ HEAD = ("server | streams | events/s | requests | left | events | counts | "
 def check_counts(name, r, tracker, front):
     """Everything that is counted, by the server's log and by the clients."""
     got = tracker.counted(r.port)
-    off = S.differing(got, r.expected())
+    off = r.off_by_log(got)
     check(f"{name}: equal to the server's own log", not off, off)
     mine, theirs = r.events_left(tracker)
     check(f"{name}: no event more of streams that were left",
@@ -46,7 +46,7 @@ def check_counts(name, r, tracker, front):
     off = r.off_by_clients(by_clients)
     check(f"{name}: equal to the clients", not off, off)
     if front:
-        off = S.differing(by_clients, r.expected_by_nginx())
+        off = r.off_by_nginx(by_clients)
         check(f"{name}: in front, equal to the log of nginx", not off, off)
     for t in filter(None, (tracker, front)):
         check(f"{name}: nothing in flight, left or lost",
