@@ -1,6 +1,6 @@
 #!/bin/sh
 # lint.t - what must hold for the source as a whole
-# time limit: 1500 s
+# time limit: 2400 s
 cd "$(dirname "$0")/.." || exit 1
 O=${O:-build}
 . tests/tap.sh

@@ -14,6 +14,9 @@
 #include <unistd.h>
 
 #define HEARTBEAT_LIVE_NS 2000000000ull
+/* How far a reader's clock may be behind that of another, who looked at it
+ * later; what is further ahead is no heartbeat. */
+#define HEARTBEAT_AHEAD_NS 30000000000ull
 #ifndef MFD_NOEXEC_SEAL /* Linux 6.3 */
 #define MFD_NOEXEC_SEAL 8u
 #endif
@@ -203,8 +206,10 @@ static int check_header(int fd, struct ring_header *h)
 
 static bool heartbeat_live(uint64_t beat_ns, uint64_t now_ns)
 {
-	return beat_ns && beat_ns <= now_ns &&
-	       now_ns - beat_ns < HEARTBEAT_LIVE_NS;
+	if (!beat_ns)
+		return false;
+	return beat_ns <= now_ns ? now_ns - beat_ns < HEARTBEAT_LIVE_NS
+				 : beat_ns - now_ns < HEARTBEAT_AHEAD_NS;
 }
 
 static void wake_agent(struct ring_control *c)

@@ -140,6 +140,16 @@ static void second_collector_is_refused_while_the_first_lives(void **state)
 	ring_close(&other, false);
 }
 
+/* It looked at the clock, and then could not run for a while. */
+static void a_collector_that_comes_late_is_refused_too(void **state)
+{
+	struct pair *p = *state;
+	struct ring_reader other;
+
+	atomic_store(&p->r.h->control.heartbeat_ns, NOW + 5000000000);
+	assert_int_equal(ring_open(&other, p->w.fd, NOW), -EBUSY);
+}
+
 static void heartbeat_from_the_future_locks_nobody_out(void **state)
 {
 	struct pair *p = *state;
@@ -440,6 +450,7 @@ int main(void)
 		PAIR(head_jump_is_an_error_not_a_loop),
 		PAIR(head_that_runs_backwards_is_an_error),
 		PAIR(second_collector_is_refused_while_the_first_lives),
+		PAIR(a_collector_that_comes_late_is_refused_too),
 		PAIR(heartbeat_from_the_future_locks_nobody_out),
 		PAIR(reader_goes_on_where_the_last_one_stopped),
 		PAIR(file_can_neither_shrink_nor_grow),
