@@ -105,7 +105,7 @@ static uint64_t second(struct tracker *t, unsigned hz, uint64_t *due_ns,
 static void watch(struct tracker *t, unsigned seconds, unsigned hz)
 {
 	uint64_t due_ns = now_ns(CLOCK_MONOTONIC), records = 0;
-	double share[SECONDS_MAX], sum = 0;
+	double share[SECONDS_MAX] = { 0 }, sum = 0;
 	struct request_counters c;
 	struct request_gauges g;
 
