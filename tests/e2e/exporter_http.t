@@ -160,6 +160,12 @@ def resident_kb(pid):
     return 0
 
 
+def connected(port):
+    return next((float(x.split()[-1])
+                 for x in samples(get(port, timeout=20)[1])
+                 if x.startswith("moetop_http_connections")), 0)
+
+
 def hostile(top, port, lines):
     crowd = Crowd(port)
     jobs = [crowd.scraper] * SCRAPERS + [crowd.slow] + [crowd.fool] * 2
@@ -167,23 +173,22 @@ def hostile(top, port, lines):
     for t in threads:
         t.start()
     time.sleep(SECONDS * 0.4)
+    wait(lambda: connected(port) > 900, 60)
     early, before = resident_kb(top.pid), len(lines)
     start = time.monotonic()
     time.sleep(SECONDS * 0.6)
     late, after = resident_kb(top.pid), len(lines)
     passed = time.monotonic() - start
-    connections = next((x for x in samples(get(port, timeout=20)[1])
-                        if x.startswith("moetop_http_connections")), "")
+    connections = connected(port)
     crowd.stop = True
     for t in threads:
         t.join(30)
     print(f"# {crowd.good} scrapes, {crowd.nonsense} malformed requests,"
-          f" {connections}; resident {early} kB, then {late} kB")
+          f" {connections} connections; resident {early} kB, then {late} kB")
     check("every scraper among many gets its scrape",
           crowd.good >= SCRAPERS and crowd.bad == 0,
           (crowd.good, crowd.bad, crowd.said[:5]))
-    check("slow clients were there", float(connections.split()[-1]) > 900,
-          connections)
+    check("slow clients were there", connections > 900, connections)
     check("memory is flat", late <= early + 4096, (early, late))
     check("memory is little", late < 96 * 1024, late)
     check("JSON goes on, a line a second", after - before >= passed - 2,
