@@ -57,8 +57,8 @@ struct tracker_config {
  * of the first source tried: -EPERM: a capability is missing.  -EACCES: the
  * kernel refuses all the same (lockdown, seccomp, a security module, its
  * verifier).  -EOPNOTSUPP: it lacks the hooks or BTF.  -EPROTO: the self-test
- * failed three times.  why gets one line for the user in every error.  Takes 0.1
- * to 0.3 s when all is well.
+ * failed three times.  why gets one line for the user in every error.  Takes half
+ * a second when all is well.
  */
 int tracker_open(struct tracker **out, const struct tracker_config *config,
 		 char *why, size_t why_bytes);
