@@ -80,57 +80,6 @@ static void times_are_of_the_calls(void **state)
 	assert_int_equal(histograms[EXCHANGE_DURATION].sum_ns, 10 * us);
 }
 
-/* What a whole chunk in one call leaves, and the same in two calls. */
-static void chunk_in_one_call_is_chunk_in_two(void **state)
-{
-	static const char *const chunks[] = {
-		"11\r\ndata: {\"a\":\"b\"}\n\n\r\n",
-		"0011\r\ndata: {\"a\":\"b\"}\n\n\r\n",
-		"00011\r\ndata: {\"a\":\"b\"}\n\n\r\n",
-		"1B\r\nevent: x\ndata: 0123456789\n\n\r\n",
-		"1b;x=y\r\nevent: x\ndata: 0123456789\n\n\r\n",
-		"11\ndata: {\"a\":\"b\"}\n\n\r\n",
-		"15\r\n: keep-alive, a ping\n\r\n",
-		"11\r\ndata: [DONE]     \r\n",
-		"11\r\ndata: [DONT]     \r\n",
-		"b\r\ndata: [DONE\r\n",
-		"5\r\ndata:\r\n6\r\ndata: \r\n",
-		"9\r\ndata: a\n\n\r\n9\r\ndata: b\n\n\r\n",
-		"14\r\ndata: {\"a\":\"b\"}\n\n\r\n\n\r\n",
-		"11\r\ndata: {\"a\":\"b\"}\n\n\r\n0\r\n",
-		"12\r\ndata: {\"a\":\"b\"}\n",
-		"0\r\nX-Trailer: abcd\r\n",
-	};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(chunks) / sizeof(*chunks); i++) {
-		size_t n = strlen(chunks[i]);
-		struct conn whole = { 0 };
-		uint64_t events = 0;
-
-		for (size_t cut = n; cut; cut--) {
-			begin();
-			ask(GEN "\r\n");
-			answer(SSE "9\r\ndata: a\n\n\r\n");
-			harness_bytes(&connection, true, chunks[i], cut);
-			harness_bytes(&connection, true, chunks[i] + cut,
-				      n - cut);
-			if (cut == n) {
-				whole = connection;
-				events = counters.events[ENDPOINT_GENERATION];
-			}
-			assert_memory_equal(&connection.out, &whole.out,
-					    sizeof(whole.out));
-			assert_int_equal(connection.answer.events,
-					 whole.answer.events);
-			assert_int_equal(connection.answer.body_bytes,
-					 whole.answer.body_bytes);
-			assert_int_equal(counters.events[ENDPOINT_GENERATION],
-					 events);
-		}
-	}
-}
-
 static void next_response_starts_from_nothing(void **state)
 {
 	(void)state;
@@ -590,7 +539,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(gauges_follow_a_stream),
 		cmocka_unit_test(times_are_of_the_calls),
-		cmocka_unit_test(chunk_in_one_call_is_chunk_in_two),
 		cmocka_unit_test(next_response_starts_from_nothing),
 		cmocka_unit_test(failures_are_in_no_histogram),
 		cmocka_unit_test(only_accepted_bytes_count),
