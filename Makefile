@@ -23,7 +23,7 @@
 CLANG    ?= clang
 BPFTOOL  ?= $(firstword $(wildcard /usr/sbin/bpftool /sbin/bpftool) bpftool)
 PROTOC   ?= protoc-c
-CFLAGS   ?= $(if $(filter 1,$(SAN)),-O0 -g1,-O2 -g)
+CFLAGS   ?= -O2 -g
 PREFIX   ?= /usr/local
 O        ?= build
 WERROR   ?= -Werror
