@@ -301,7 +301,7 @@ static __always_inline int response_scan(READER_PARAM struct conn *c,
 	}
 	if (got & HTTP_INVALID) {
 		if (response_is_frame(c, &w))
-			frames_fresh(c, 1, now);
+			frames_enter(s, FRAMES_FRESH);
 		else
 			conn_lose(s);
 		return 1;
@@ -338,7 +338,7 @@ HTTP_GLOBAL int response_step(READER_PARAM struct conn *c, struct reader *r,
 	case HTTP_FRAMES:
 		return 1;
 	case HTTP_TLS:
-		return tls_step(READER_ARG c, r, 1, now);
+		return STEP_TLS;
 	case HTTP_LENGTH:
 		answer_first(&c->answer, response_slot(c), 0, now);
 		c->answer.body_bytes += reader_skip_body(r, s);
@@ -421,9 +421,14 @@ HTTP_GLOBAL int request_steps(READER_PARAM struct conn *c, struct reader *r,
 {
 	if (!c || !r)
 		return 1;
-	for (__u32 i = 0; i < EXCHANGE_STEPS_EACH; i++)
-		if (request_step(READER_ARG c, r, now))
+	for (__u32 i = 0; i < EXCHANGE_STEPS_EACH; i++) {
+		int got = request_step(READER_ARG c, r, now);
+
+		if (got == STEP_TLS)
+			got = tls_step(READER_ARG c, r, 0, now);
+		if (got)
 			return 1;
+	}
 	return 0;
 }
 
@@ -432,9 +437,14 @@ HTTP_GLOBAL int response_steps(READER_PARAM struct conn *c, struct reader *r,
 {
 	if (!c || !r)
 		return 1;
-	for (__u32 i = 0; i < EXCHANGE_STEPS_EACH; i++)
-		if (response_step(READER_ARG c, r, now))
+	for (__u32 i = 0; i < EXCHANGE_STEPS_EACH; i++) {
+		int got = response_step(READER_ARG c, r, now);
+
+		if (got == STEP_TLS)
+			got = tls_step(READER_ARG c, r, 1, now);
+		if (got)
 			return 1;
+	}
 	return 0;
 }
 

@@ -334,6 +334,8 @@ HTTP_GLOBAL int frames_block(struct frames *f, struct http_stream *s,
 
 /* ---- calls --------------------------------------------------------------- */
 
+#define FRAMES_GO_ON 2 /* a part of a frame is over: frames_next() */
+
 /* One window or skip of a direction.  1: stop with this call. */
 HTTP_GLOBAL int frames_step(READER_PARAM struct conn *c, struct h2 *h,
 			    struct reader *r, __u32 out)
@@ -382,7 +384,7 @@ HTTP_GLOBAL int frames_step(READER_PARAM struct conn *c, struct h2 *h,
 		reader_skip(r, n);
 		break;
 	}
-	return lost ? lost & 1 : frames_next(c, h, out);
+	return lost ? lost & 1 : FRAMES_GO_ON;
 }
 
 /* Some of them.  1: stop with this call. */
@@ -391,57 +393,54 @@ HTTP_GLOBAL int frames_steps(READER_PARAM struct conn *c, struct h2 *h,
 {
 	if (!c || !h || !r)
 		return 1;
-	for (__u32 i = 0; i < FRAMES_STEPS_EACH; i++)
-		if (frames_step(READER_ARG c, h, r, out))
+	for (__u32 i = 0; i < FRAMES_STEPS_EACH; i++) {
+		int got = frames_step(READER_ARG c, h, r, out);
+
+		if (got == FRAMES_GO_ON)
+			got = frames_next(c, h, out);
+		if (got)
 			return 1;
+	}
 	return 0;
 }
 
 /* Out of step: does this call begin with a frame? */
-static __always_inline void frames_resync(READER_PARAM struct conn *c,
-					  struct h2 *h, struct frames *f,
-					  const struct reader *r)
+HTTP_GLOBAL int frames_resync(READER_PARAM struct conn *c, struct h2 *h,
+			      struct reader *r, __u32 out)
 {
 	struct http_window w = { 0 };
-	__u32 n = reader_peek(READER_ARG r, &w, HTTP_WINDOW);
+	struct frames *f;
+	__u32 n;
 
+	if (!c || !h || !r)
+		return 0;
+	f = out ? &h->out : &h->in;
+	n = reader_peek(READER_ARG r, &w, HTTP_WINDOW);
 	if (!frame_seems(&w, n))
-		return;
+		return 0;
 	if (f->synced)
 		streams_end(c, h, 0, ENDED_COMPLETED, f->now_ns);
 	h->adopts = 1;
 	f->block = 0;
 	frames_expect(f);
 	exchange_add(counters.resyncs, 1);
-}
-
-/* A call of a connection that speaks HTTP/2. */
-HTTP_GLOBAL int frames_call(READER_PARAM struct conn *c, struct reader *r,
-			    __u64 now, __u32 out)
-{
-	struct frames *f;
-	struct h2 *h;
-
-	if (!c || !r)
-		return 0;
-	h = h2_find(c);
-	if (!h)
-		return 0;
-	f = out ? &h->out : &h->in;
-	f->now_ns = now;
-	if (!r->piece && reader_next(READER_ARG r))
-		return 0;
-	if (f->state == FRAMES_LOST)
-		frames_resync(READER_ARG c, h, f, r);
-	for (__u32 i = 0; i < FRAMES_STEPS / FRAMES_STEPS_EACH; i++)
-		if (frames_steps(READER_ARG c, h, r, out))
-			break;
-	if ((r->piece || r->rest) && f->state != FRAMES_LOST)
-		frames_lose(f);
 	return 0;
 }
 
 /* ---- beginnings ---------------------------------------------------------- */
+
+/*
+ * HTTP/1.x comes upon HTTP/2, in one direction; the next call of that, or the
+ * rest of this one, does what is to be done.  There, since the stack of a BPF
+ * program is small and every caller's part of it counts.
+ */
+enum { FRAMES_FRESH = HTTP_METHOD_PRI, FRAMES_GUESSED };
+
+static __always_inline void frames_enter(struct http_stream *s, __u32 how)
+{
+	s->state = HTTP_FRAMES;
+	s->method = how;
+}
 
 /* An empty set of streams, both directions out of step; NULL: no room. */
 static __always_inline struct h2 *frames_make(struct conn *c, __u64 now)
@@ -462,7 +461,7 @@ HTTP_GLOBAL int frames_fresh(struct conn *c, __u32 out, __u64 now)
 
 	if (!c)
 		return 0;
-	h = c->out.state == HTTP_FRAMES ? h2_find(c) : NULL;
+	h = !out && c->out.state == HTTP_FRAMES ? h2_find(c) : NULL;
 	if (!h) {
 		h = frames_make(c, now);
 		if (h) {
@@ -481,6 +480,51 @@ HTTP_GLOBAL int frames_fresh(struct conn *c, __u32 out, __u64 now)
 	h->in.fresh = 1;
 	return 0;
 }
+
+/* Both directions are of an older connection. */
+HTTP_GLOBAL int frames_older(struct conn *c, __u64 now)
+{
+	if (!c)
+		return 0;
+	frames_make(c, now);
+	c->in.state = c->out.state;
+	return 0;
+}
+
+/* A call of a connection that speaks HTTP/2. */
+HTTP_GLOBAL int frames_call(READER_PARAM struct conn *c, struct reader *r,
+			    __u64 now, __u32 out)
+{
+	struct http_stream *s;
+	struct frames *f;
+	struct h2 *h;
+
+	if (!c || !r)
+		return 0;
+	s = out ? &c->out : &c->in;
+	if (s->method == FRAMES_FRESH)
+		frames_fresh(c, out, now);
+	else if (s->method == FRAMES_GUESSED)
+		frames_older(c, now);
+	s->method = 0;
+	h = h2_find(c);
+	if (!h)
+		return 0;
+	f = out ? &h->out : &h->in;
+	f->now_ns = now;
+	if (!r->piece && reader_next(READER_ARG r))
+		return 0;
+	if (f->state == FRAMES_LOST)
+		frames_resync(READER_ARG c, h, r, out);
+	for (__u32 i = 0; i < FRAMES_STEPS / FRAMES_STEPS_EACH; i++)
+		if (frames_steps(READER_ARG c, h, r, out))
+			break;
+	if ((r->piece || r->rest) && f->state != FRAMES_LOST)
+		frames_lose(f);
+	return 0;
+}
+
+/* ---- out of step -------------------------------------------------------- */
 
 /*
  * Out of step, and a call begins with these bytes of so many: is the protocol

@@ -14,6 +14,7 @@
 
 #define EXCHANGE_STEPS 2560u /* windows and skips of a call; more are lost */
 #define EXCHANGE_STEPS_EACH 64u
+#define STEP_TLS 2 /* result of a step: the bytes are for tls_step() */
 
 static __always_inline void conn_lose(struct http_stream *s)
 {
@@ -80,7 +81,7 @@ static __always_inline void request_head_done(struct conn *c, __u64 now)
 	struct http_stream *s = &c->in;
 
 	if (s->method == HTTP_METHOD_PRI) {
-		frames_fresh(c, 0, now);
+		frames_enter(s, FRAMES_FRESH);
 		return;
 	}
 	if (c->out.state == HTTP_FRAMES)
@@ -99,8 +100,7 @@ static __always_inline void conn_guess(struct conn *c, const struct reader *r,
 		return;
 	requests_retire(c, now);
 	c->adopting = 0;
-	frames_make(c, now);
-	c->in.state = c->out.state;
+	frames_enter(out ? &c->out : &c->in, FRAMES_GUESSED);
 }
 
 /* The receiver is out of step: does this call begin a request?  1: no. */
@@ -164,7 +164,7 @@ HTTP_GLOBAL int request_step(READER_PARAM struct conn *c, struct reader *r,
 	if (s->state >= HTTP_OPAQUE)
 		return 1;
 	if (s->state == HTTP_TLS)
-		return tls_step(READER_ARG c, r, 0, now);
+		return STEP_TLS;
 	if (s->state != HTTP_LENGTH && s->state != HTTP_CHUNK)
 		return request_scan(READER_ARG c, r, now);
 	reader_skip_body(r, s);
