@@ -58,7 +58,7 @@ int huffman_decode(const uint8_t *coded, size_t bytes, size_t skip, char *text,
 	for (size_t i = skip; i < bytes * 8; i++) {
 		int c;
 
-		open = open << 1 | (coded[i / 8] >> (7 - i % 8) & 1u);
+		open = open << 1 | ((unsigned)coded[i / 8] >> (7 - i % 8) & 1u);
 		if (++bits > LONGEST)
 			return -EILSEQ;
 		c = bits < 5 ? -1 : code_find(open, bits);
