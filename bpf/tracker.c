@@ -184,6 +184,14 @@ const char *tracker_rung(const struct tracker *t)
 	return t->rung ? t->rung->name : "diag socket times";
 }
 
+const char *tracker_needs(const char *letter)
+{
+	for (unsigned i = 0; i < RUNGS; i++)
+		if (!strcmp(rungs[i].letter, letter))
+			return rungs[i].needs;
+	return "";
+}
+
 const char *tracker_refused(const struct tracker *t)
 {
 	return t->refused;

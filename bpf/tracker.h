@@ -87,6 +87,10 @@ uint64_t tracker_listeners(const struct tracker *t);
 /* The data source in use, e.g. "K tp_btf sock_*_length"; static string. */
 const char *tracker_rung(const struct tracker *t);
 
+/* What a source needs of the kernel and in privileges, by its letter; "" for one
+ * that needs nothing.  Static string. */
+const char *tracker_needs(const char *letter);
+
 /* Why the better ones are not, e.g. "K: ...; F: ..."; "" for the best. */
 const char *tracker_refused(const struct tracker *t);
 

@@ -63,6 +63,7 @@ static void try_rung(struct doctor *d, const char *letter)
 	const struct tracker_config config = { .ports = &port,
 					       .n_ports = 1,
 					       .rung = letter };
+	const char *needs = tracker_needs(letter);
 	char why[TRACKER_REFUSED_BYTES] = "", fix[256] = "";
 	struct tracker *t = NULL;
 	int err = tracker_open(&t, &config, why, sizeof(why));
@@ -85,7 +86,9 @@ static void try_rung(struct doctor *d, const char *letter)
 	doctor_say(d, letter,
 		   err == -EPROTO || err == -EACCES ? DOCTOR_BROKEN
 						    : DOCTOR_MISSING,
-		   fix, "%s", why[0] ? why : strerror(-err));
+		   fix, "%s%s%s", why[0] ? why : strerror(-err),
+		   *needs && !strstr(why, "needs ") ? "; needs " : "",
+		   strstr(why, "needs ") ? "" : needs);
 }
 
 void doctor_rungs(struct doctor *d)

@@ -4,11 +4,13 @@
 Workers with a port each (SO_REUSEPORT) and with one socket for all, IPv4 by an
 IPv6 socket, a socket that was opened by another process (uvicorn --fd), UNIX
 sockets by path and by abstract name, ports that come later, and the network and
-process namespaces of a container with moetop in it and outside.  What moetop
-counts is what the servers' logs say.  Needs root.
+process namespaces of a container with moetop in it and outside; and a user with
+the two capabilities that are enough.  What moetop counts is what the servers'
+logs say.  Needs root.
 """
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -87,8 +89,8 @@ class Server:
 
 
 class Moetop:
-    def __init__(self, pid, prefix=(), env=None):
-        self.p = subprocess.Popen([*prefix, f"{O}/moetop", "-p", str(pid),
+    def __init__(self, pid, prefix=(), env=None, program=f"{O}/moetop"):
+        self.p = subprocess.Popen([*prefix, program, "-p", str(pid),
                                    "--json", "--interval", "0.2"],
                                   stdout=subprocess.PIPE, text=True,
                                   env=dict(os.environ, **(env or {})))
@@ -183,7 +185,7 @@ def by_unix(tmp):
     path = os.path.join(tmp, "socket")
     name = f"@moetop-test-{os.getpid()}"
     server = Server(tmp, "unix", f"unix:{path}", f"unix:{name}")
-    for rung in ("", "S", "C"):
+    for rung in ("", "C"):
         moetop = Moetop(server.p.pid, env={"MOETOP_TRACKER": rung})
         try:
             s = moetop.until(lambda s: s["health"]["tiers"]["T1"]["what"] !=
@@ -238,6 +240,43 @@ def by_uvicorn(name, p, address):
         p.wait()
 
 
+def by_capabilities(tmp):
+    """Nobody, with exactly the two capabilities."""
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    two = [*nobody, *(f"--{x}=-all,+bpf,+perfmon" for x in
+                      ("inh-caps", "ambient-caps", "bounding-set"))]
+    place = os.path.join(tmp, "nobody")
+    os.mkdir(place)
+    os.chmod(tmp, 0o755)
+    os.chmod(place, 0o777)
+    program = shutil.copy(f"{O}/moetop", place)
+    server = Server(place, "log", "reuseport", prefix=nobody)
+    for rung in ("", "S"):
+        moetop = Moetop(server.p.pid, two, {"MOETOP_TRACKER": rung,
+                                            "HOME": "/"}, program)
+        name = f"CAP_BPF and CAP_PERFMON alone: {rung or 'the best source'}"
+        try:
+            wanted = None
+            if moetop.watches():
+                wanted = use(server.addresses["reuseport"], 6, PLAIN,
+                             ("whole", "endless"))
+                judge(name, moetop, wanted)
+            else:
+                check(name, False, moetop.last)
+        finally:
+            moetop.stop()
+    server.stop()
+    told = subprocess.run([*nobody, program, "doctor", "--json"], text=True,
+                          capture_output=True, check=False, cwd="/",
+                          env=dict(os.environ, HOME="/"))
+    rungs = {x["id"]: x for x in json.loads(told.stdout)["checks"]
+             if x["id"].startswith("rung.")}
+    check("doctor names what each source needs",
+          all("CAP_BPF + CAP_PERFMON" in json.dumps(rungs[f"rung.{r}"])
+              for r in "KFPCS") and
+          "CAP_NET_ADMIN" in json.dumps(rungs["rung.C"]), rungs)
+
+
 def in_container(tmp):
     """Namespaces of its own for processes, network and mounts."""
     server = Server(tmp, "box", "reuseport", "six", prefix=[
@@ -278,6 +317,7 @@ def main():
             by_uvicorn("uvicorn --uds", by_path, uds)
             by_uvicorn("uvicorn --fd", by_fd, opened.getsockname())
             in_container(tmp)
+            by_capabilities(tmp)
         finally:
             by_path.kill()
             by_fd.kill()
