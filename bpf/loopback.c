@@ -146,7 +146,7 @@ static int abandon(int *client, int server)
 
 static int loopback_connect(int listen_fd, int *client, int *server)
 {
-	struct sockaddr_storage a;
+	struct sockaddr_storage a = { 0 };
 	socklen_t bytes = sizeof(a);
 	int c, s = -1, err;
 
