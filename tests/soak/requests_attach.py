@@ -159,10 +159,10 @@ def main(rounds):
                   f"after: median {took[len(took) // 2]:.2f} s, most "
                   f"{took[-1]:.2f} s")
             if not busy:
-                check("no other traffic: right with the first event of each "
-                      "stream, and at 20 ms in nine of ten",
-                      first[len(first) * 9 // 10] == 0 and took[-1] < 1,
-                      (first, took))
+                # the writer of events has the tracker's load to bear, too
+                check("no other traffic: right at 20 ms, or with the next "
+                      "event of each stream", not first[len(first) // 2] and
+                      took[-1] < .5, (first, took))
             else:
                 check("quick answers before: the error is marked, and gone "
                       "when the server closes what is idle",
