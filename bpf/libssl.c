@@ -11,9 +11,7 @@
 void bpf_object__destroy_skeleton(struct bpf_object_skeleton *s)
 	__attribute__((ownership_takes(malloc, 1)));
 #endif
-#ifndef __cppcheck__ /* which would read megabytes of program text */
 #include "bpf/tls.skel.h"
-#endif
 #include "bpf/tls_sweep.h"
 
 #define LINKS_MAX 16u
