@@ -63,11 +63,11 @@ static __always_inline void conn_event(struct conn *c, enum conn_event event,
 		c->client_closed = 1;
 		return;
 	}
-	tls_closed(c);
 	conn_close(c,
 		   error || c->client_closed ? ENDED_BY_CLIENT
 					     : ENDED_BY_SERVER,
 		   now);
+	tls_closed(c);
 }
 
 #endif

@@ -401,7 +401,7 @@ static __always_inline void conn_gap(struct conn *c, int out)
 
 	if (s->state == HTTP_FRAMES)
 		frames_gap(c, out);
-	else if (s->state != HTTP_UNKNOWN)
+	else if (s->state != HTTP_UNKNOWN && s->state != HTTP_OPAQUE)
 		conn_lose(s);
 }
 

@@ -70,6 +70,8 @@ static __always_inline void conn_judge(struct conn *c, struct sock *sk)
 	c->adopted.path_hash = 0;
 	slot_move(&c->adopted, SLOT_FREE,
 		  slot_word(SLOT_GUESSED, ENDPOINT_GENERATION));
+	if (c->closed) /* meanwhile, by a reset */
+		slot_end(c, &c->adopted, (__u32)c->closed - 1, 0);
 }
 
 /* Nothing has proved the guess in time. */
@@ -167,8 +169,11 @@ int existing(struct bpf_iter__task_file *ctx)
 		conn_settle(c, bpf_ktime_get_ns());
 	conn_look(c);
 	c = tls_conn_of(c);
-	if (c)
-		conn_look(c);
+	if (!c)
+		return 0;
+	conn_look(c);
+	if (c->closed)
+		h2_drop(c);
 	return 0;
 }
 

@@ -99,6 +99,8 @@ HTTP_GLOBAL int frames_response(struct conn *c, struct h2 *h)
 	if (f->at >= STREAMS_MAX)
 		return 0;
 	t = &h->streams[f->at & (STREAMS_MAX - 1)];
+	if (t->id != f->stream)
+		return 0; /* it was reset in the middle of this block */
 	if (!(t->flags & STREAM_HEAD)) {
 		if (s->status && s->status < 200)
 			return 0;
@@ -442,20 +444,20 @@ static __always_inline void frames_enter(struct http_stream *s, __u32 how)
 	s->method = how;
 }
 
-/* An empty set of streams, both directions out of step; NULL: no room. */
-static __always_inline struct h2 *frames_make(struct conn *c, __u64 now)
+/*
+ * An empty set of streams, both directions out of step; NULL: no room.  If the
+ * other direction makes one at the same time, that is it.
+ */
+static __always_inline struct h2 *frames_make(struct conn *c)
 {
-	struct h2 *h = h2_find(c);
+	struct h2 *h = h2_make(c);
 
-	if (h)
-		streams_end(c, h, 0, ENDED_COMPLETED, now);
-	h = h2_make(c);
 	c->out.state = h ? HTTP_FRAMES : HTTP_OPAQUE;
 	return h;
 }
 
 /* The first frame of the server is to come, and perhaps that of the client. */
-HTTP_GLOBAL int frames_fresh(struct conn *c, __u32 out, __u64 now)
+HTTP_GLOBAL int frames_fresh(struct conn *c, __u32 out)
 {
 	struct h2 *h;
 
@@ -463,7 +465,7 @@ HTTP_GLOBAL int frames_fresh(struct conn *c, __u32 out, __u64 now)
 		return 0;
 	h = !out && c->out.state == HTTP_FRAMES ? h2_find(c) : NULL;
 	if (!h) {
-		h = frames_make(c, now);
+		h = frames_make(c);
 		if (h) {
 			frames_expect(&h->out);
 			h->out.fresh = 1;
@@ -482,11 +484,11 @@ HTTP_GLOBAL int frames_fresh(struct conn *c, __u32 out, __u64 now)
 }
 
 /* Both directions are of an older connection. */
-HTTP_GLOBAL int frames_older(struct conn *c, __u64 now)
+HTTP_GLOBAL int frames_older(struct conn *c)
 {
 	if (!c)
 		return 0;
-	frames_make(c, now);
+	frames_make(c);
 	c->in.state = c->out.state;
 	return 0;
 }
@@ -503,9 +505,9 @@ HTTP_GLOBAL int frames_call(READER_PARAM struct conn *c, struct reader *r,
 		return 0;
 	s = out ? &c->out : &c->in;
 	if (s->method == FRAMES_FRESH)
-		frames_fresh(c, out, now);
+		frames_fresh(c, out);
 	else if (s->method == FRAMES_GUESSED)
-		frames_older(c, now);
+		frames_older(c);
 	s->method = 0;
 	h = h2_find(c);
 	if (!h)
@@ -513,7 +515,7 @@ HTTP_GLOBAL int frames_call(READER_PARAM struct conn *c, struct reader *r,
 	f = out ? &h->out : &h->in;
 	f->now_ns = now;
 	if (!r->piece && reader_next(READER_ARG r))
-		return 0;
+		return r->rest && f->state != FRAMES_LOST ? frames_lose(f) : 0;
 	if (f->state == FRAMES_LOST)
 		frames_resync(READER_ARG c, h, r, out);
 	for (__u32 i = 0; i < FRAMES_STEPS / FRAMES_STEPS_EACH; i++)

@@ -149,20 +149,22 @@ static __always_inline struct h2 *h2_make(const struct conn *c)
 {
 	__u64 key = (__u64)c;
 
-	if (bpf_map_update_elem(&h2_conns, &key, &h2_none, 0)) {
+	struct h2 *h;
+
+	/* never in place of one: the other direction may be counting in it */
+	bpf_map_update_elem(&h2_conns, &key, &h2_none, BPF_NOEXIST);
+	h = bpf_map_lookup_elem(&h2_conns, &key);
+	if (!h)
 		exchange_add(counters.overflows, 1);
-		return NULL;
-	}
-	return bpf_map_lookup_elem(&h2_conns, &key);
+	return h;
 }
 
-/* The connection is about to be forgotten. */
+/* The connection is about to be forgotten, whatever it speaks by now. */
 static __always_inline void h2_drop(const struct conn *c)
 {
 	__u64 key = (__u64)c;
 
-	if (c->in.state == HTTP_FRAMES || c->out.state == HTTP_FRAMES)
-		bpf_map_delete_elem(&h2_conns, &key);
+	bpf_map_delete_elem(&h2_conns, &key);
 }
 
 #ifndef SOURCE_IS_LIBRARY

@@ -6,7 +6,8 @@
  * defines
  *
  *	h2_find(c)	the streams of a connection, NULL if it has none
- *	h2_make(c)	a new, empty set; NULL and counted if there is no room
+ *	h2_make(c)	those that it has, or a new, empty set; NULL and counted if
+ *			there is no room
  *
  * The receiving side opens streams and ends those that the client resets, the
  * sending side ends them; slot.h says why no gauge drifts.  A stream beyond

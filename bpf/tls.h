@@ -78,22 +78,26 @@ static __always_inline void tls_found(struct conn *c, struct http_stream *s,
 	s->hash = 0;
 	s->pos = 0;
 	s->state = HTTP_TLS;
-	if (c->tls.kind)
+	/* both directions may come here at once */
+	if (__sync_val_compare_and_swap(&c->tls.since_ns, 0, now))
 		return;
 	c->tls.kind = fresh ? TLS_FRESH : TLS_OLD;
-	c->tls.since_ns = now;
 	exchange_add(counters.tls_connections, 1);
-	c->tls.unpaired = 1;
 	exchange_add(gauges.tls_unpaired, 1);
+	(void)__sync_lock_test_and_set(&c->tls.unpaired, 1);
+	if (c->closed)
+		tls_closed(c);
 	tls_begins(c);
 	if (c->adopted.state == SLOT_FREE)
 		return;
 	tls_forget(c, now);
-	if (tls_elsewhere(c) || c->closed)
+	if (tls_elsewhere(c))
 		return;
 	c->tls.answered = 1;
 	c->adopted.start_ns = 0;
 	slot_move(&c->adopted, SLOT_FREE, SLOT_TLS_WAITING);
+	if (c->closed)
+		slot_end(c, &c->adopted, (__u32)c->closed - 1, now);
 }
 
 /* No plain text: what follows is inferred. */

@@ -35,7 +35,11 @@ static bool is_over(const struct conn *c, bool full)
 {
 	uint64_t since_ns;
 
-	return c->closed || (full && !c->tls.socket && !in_use(c, &since_ns));
+	if (c->closed)
+		return true;
+	/* streams of HTTP/2 are not seen from here: left until SSL_free */
+	return full && !c->tls.socket && c->in.state != HTTP_FRAMES &&
+	       c->out.state != HTTP_FRAMES && !in_use(c, &since_ns);
 }
 
 static void end(int conns, const struct tls_key *key, uint64_t now_ns)

@@ -241,8 +241,8 @@ static __always_inline void tls_pair_old(struct conn *c,
 	struct tls_socket s = { .key = *key, .port = c->port };
 	__u64 socket = c->tls.socket;
 
-	if (!plain || plain->tls.socket)
-		return;
+	if (!socket || !plain || plain->tls.socket)
+		return; /* 0: of a UNIX socket, as above */
 	plain->tls.socket = socket;
 	plain->port = c->port;
 	plain->left_ns = c->left_ns;

@@ -113,6 +113,8 @@ static __always_inline struct h2 *h2_make(const struct conn *c)
 		counters.overflows++;
 		return NULL;
 	}
+	if (harness_h2_of == c)
+		return &harness_h2;
 	harness_h2_of = c;
 	memset(&harness_h2, 0, sizeof(harness_h2));
 	return &harness_h2;
