@@ -91,7 +91,8 @@ struct tls_state {
 	__u8 inferred;   /* counted as a connection without plain text */
 	__u8 writes;     /* of plain text: enum tls_writes */
 	__u8 longer;     /* than its text is a record, of the candidate */
-	__u8 pad[5];
+	__u8 alike;      /* records that can only be the candidate's */
+	__u8 pad[4];
 };
 
 struct conn {

@@ -207,8 +207,10 @@ static __always_inline void write_remember(__u64 ssl, __u64 bytes)
 
 	if (!t)
 		return;
-	if (t->sent) /* those before have gone, known or not */
+	if (t->sent) { /* those before have gone, known or not */
 		__builtin_memset(t->writes, 0, sizeof(t->writes));
+		t->next = 0;
+	}
 	t->sent = 0;
 	w = &t->writes[t->next++ & (TLS_WRITES - 1)];
 	w->ssl = ssl;

@@ -9,7 +9,7 @@
  *	within		a step of a handshake reads it (socket BIO)
  *	older ones	what a thread sends can be the record of only one of
  *			its SSL_writes since the sends before those, by its
- *			length; twice alike
+ *			length; three times alike, and never once not
  *
  * In the first two the socket must be new, open, and nobody's yet.
  */
@@ -24,6 +24,7 @@
 #define TLS_HANDOVER_NS 200000000ull /* from reading a record to its use */
 #define TLS_WRITES 16u           /* of older objects, remembered by a thread */
 #define TLS_FLUSH_NS 50000000ull /* from a write to the send of its record */
+#define TLS_ALIKE 3u
 
 #define TLS_FREED 1ull
 
@@ -59,7 +60,7 @@ struct tls_thread {
 	__u64 socket;  /* whose first record it has read last, */
 	__u64 read_ns; /* and when */
 	__u64 ssl;     /* in whose handshake it may be reading */
-	__u32 next;    /* of the writes, modulo TLS_WRITES */
+	__u32 next;    /* writes so far; the latest TLS_WRITES are there */
 	__u32 sent;    /* their records are being sent */
 	struct tls_write writes[TLS_WRITES];
 };
@@ -216,6 +217,13 @@ static __always_inline void tls_begins(struct conn *c)
 	t->read_ns = bpf_ktime_get_ns();
 }
 
+/* Was the connection there before the probes of its process? */
+static __always_inline int tls_is_older(const struct conn *c,
+					const struct tls_process *p)
+{
+	return c->tls.kind == TLS_OLD || (p && c->tls.since_ns < p->since_ns);
+}
+
 static __always_inline int tls_elsewhere(const struct conn *c)
 {
 	__u64 socket = c->tls.socket;
@@ -228,9 +236,7 @@ static __always_inline int tls_elsewhere(const struct conn *c)
 	p = bpf_map_lookup_elem(&tls_processes, &tgid);
 	if (!p || !(p->bits & TLS_SERVES))
 		return TLS_NOWHERE;
-	return c->tls.kind == TLS_OLD || c->tls.since_ns < p->since_ns
-		       ? TLS_SOMEWHERE
-		       : TLS_NOWHERE;
+	return tls_is_older(c, p) ? TLS_SOMEWHERE : TLS_NOWHERE;
 }
 
 /* An older object belongs to an older socket. */
@@ -251,57 +257,85 @@ static __always_inline void tls_pair_old(struct conn *c,
 	exchange_add(counters.tls_read, 1);
 }
 
-/*
- * How much longer a record is than its text, by the cipher: all that is in use
- * for TLS 1.3; AES-GCM; ChaCha20.  0: it is not the record of that text.
- */
-static __always_inline __u32 tls_longer(__u64 record, __u64 text)
+/* 0 or 1, without a branch that the verifier would follow both ways. */
+static __always_inline __u64 tls_any(__u64 x)
 {
-	__u64 more = record - text;
+	__u64 minus = -x;
 
-	return more == 17 || more == 24 || more == 16 ? (__u32)more : 0;
+	asm volatile("" : "+r"(minus));
+	return (x | minus) >> 63;
 }
 
-/* The write of which this is the record, if it can be only one. */
-static __always_inline struct tls_write *tls_write_of(struct tls_thread *t,
-						      __u32 bytes)
+/*
+ * 1: a record may be that of a text which is so much shorter: for all ciphers
+ * in use of TLS 1.3; AES-GCM; ChaCha20.
+ */
+static __always_inline __u64 tls_fits(__u64 longer)
+{
+	const __u64 all = 1 << 17 | 1 << 24 | 1 << 16;
+
+	return all >> (longer & 31) & 1 & ~tls_any(longer >> 5);
+}
+
+/* What one record says. */
+struct tls_match {
+	__u64 ssl;     /* of a write whose record it may be; 0: none */
+	__u64 longer;  /* than that text */
+	__u64 several; /* not 0: it may be that of other objects, too */
+	__u64 alike;   /* not 0: it may be one of the socket's candidate */
+	__u64 at;      /* index of the write */
+};
+
+static __always_inline void tls_match(struct tls_match *m,
+				      const struct tls_thread *t,
+				      const struct tls_state *s, __u32 bytes)
 {
 	__u64 now = bpf_ktime_get_ns();
-	struct tls_write *found = NULL;
 
+	m->several = t->next > TLS_WRITES; /* some are forgotten */
 	for (__u32 i = 0; i < TLS_WRITES; i++) {
-		struct tls_write *w = &t->writes[i];
+		const struct tls_write *w = &t->writes[i];
+		__u64 ssl = w->ssl, longer = bytes - w->bytes, is;
 
-		if (!w->ssl || !tls_longer(bytes, w->bytes) ||
-		    now - w->at_ns > TLS_FLUSH_NS)
-			continue;
-		if (found && found->ssl != w->ssl)
-			return NULL;
-		found = w;
+		is = tls_fits(longer) & tls_any(ssl) &
+		     ~tls_any((now - w->at_ns) / TLS_FLUSH_NS);
+		m->alike |= is & ~tls_any(ssl ^ s->candidate) &
+			    ~tls_any(longer ^ s->longer);
+		m->several |= is & tls_any(m->ssl) & tls_any(m->ssl ^ ssl);
+		is = -is; /* all bits */
+		m->ssl = (m->ssl & ~is) | (ssl & is);
+		m->longer = (m->longer & ~is) | (longer & is);
+		m->at = (m->at & ~is) | (i & is);
 	}
-	return found;
 }
 
+/* A record of an older socket; one that is new has its object already. */
 static __always_inline void tls_lone(struct conn *c, __u32 bytes)
 {
 	__u64 thread = bpf_get_current_pid_tgid();
 	struct tls_thread *t = bpf_map_lookup_elem(&tls_threads, &thread);
-	struct tls_write *w = t ? tls_write_of(t, bytes) : NULL;
-	struct tls_key key = { 0 };
-	__u32 longer;
+	struct tls_key key = { .tgid = (__u32)(thread >> 32) };
+	struct tls_match m = { 0 };
 
-	if (t)
-		t->sent = 1;
-	if (!w)
+	if (!t)
 		return;
-	key.ssl = w->ssl;
-	key.tgid = (__u32)(thread >> 32);
-	longer = tls_longer(bytes, w->bytes);
-	w->ssl = 0;
-	if (c->tls.candidate == key.ssl && c->tls.longer == longer)
+	t->sent = 1;
+	if (!tls_is_older(c, bpf_map_lookup_elem(&tls_processes, &key.tgid)))
+		return;
+	tls_match(&m, t, &c->tls, bytes);
+	if (!m.alike)
+		c->tls.candidate = 0; /* it has not written this */
+	if (!m.ssl || m.several)
+		return;
+	if (!c->tls.candidate) {
+		c->tls.candidate = m.ssl;
+		c->tls.longer = (__u8)m.longer;
+		c->tls.alike = 0;
+	}
+	t->writes[m.at & (TLS_WRITES - 1)].ssl = 0;
+	key.ssl = m.ssl;
+	if (++c->tls.alike == TLS_ALIKE)
 		tls_pair_old(c, &key);
-	c->tls.candidate = key.ssl;
-	c->tls.longer = (__u8)longer;
 }
 #endif
 #endif /* __bpf__ */
