@@ -57,7 +57,7 @@ static __always_inline void reader_skip(struct reader *r, __u32 n)
 
 /* Show up to max (a power of two) bytes of this piece; 0: unreadable. */
 static __always_inline __u32 reader_peek(READER_PARAM const struct reader *r,
-					 struct http_window *w, __u32 max)
+					 void *to, __u32 max)
 {
 	__u32 n = r->piece < max ? r->piece : max;
 
@@ -65,7 +65,7 @@ static __always_inline __u32 reader_peek(READER_PARAM const struct reader *r,
 		return 0;
 	HTTP_KEEP(n); /* or it drops what only the verifier needs */
 	n = ((n - 1) & (max - 1)) + 1; /* a bound that every verifier sees */
-	return copy_bytes(READER_ARG w, n, r->at) ? 0 : n;
+	return copy_bytes(READER_ARG to, n, r->at) ? 0 : n;
 }
 
 /* Skip the part of a body that is in this piece; its bytes. */

@@ -200,8 +200,8 @@ HTTP_GLOBAL int tls_record(struct conn *c, __u32 out, __u64 now)
 HTTP_GLOBAL int tls_step(READER_PARAM struct conn *c, struct reader *r,
 			 __u32 out, __u64 now)
 {
-	struct http_window w = { 0 };
 	struct http_stream *s;
+	__u8 header[8] = { 0 };
 	__u32 n, want;
 
 	if (!c || !r)
@@ -211,7 +211,7 @@ HTTP_GLOBAL int tls_step(READER_PARAM struct conn *c, struct reader *r,
 		reader_skip_body(r, s);
 		return 0;
 	}
-	n = reader_peek(READER_ARG r, &w, http_window_bytes(s));
+	n = reader_peek(READER_ARG r, header, sizeof(header));
 	if (!n || s->pos >= TLS_HEADER_BYTES) {
 		s->state = HTTP_UNKNOWN;
 		return 1;
@@ -220,7 +220,7 @@ HTTP_GLOBAL int tls_step(READER_PARAM struct conn *c, struct reader *r,
 	if (n > want)
 		n = want;
 	for (__u32 i = 0; i < TLS_HEADER_BYTES && i < n; i++)
-		s->hash = s->hash << 8 | w.b[i];
+		s->hash = s->hash << 8 | header[i];
 	s->pos += (__u8)n;
 	reader_skip(r, n);
 	if (s->pos < TLS_HEADER_BYTES)
