@@ -176,7 +176,7 @@ struct tracker_tls {
  * with this source.  -EPERM, -EACCES: not with these capabilities.  -ENOSPC: 64
  * libraries are.  -errno.  Without it, or where a connection is not made by such
  * a library, its requests are inferred from timing, as gauges only.  The first
- * call takes 0.1 to 0.3 s.
+ * call takes half a second and more, nearly all of it the kernel's verifier.
  */
 int tracker_tls_attach(struct tracker *t, const struct tracker_tls *library);
 

@@ -354,7 +354,7 @@ const struct family_spec families_server[] = {
 	  false,
 	  false },
 	{ { "event_gap_seconds", FAMILY_HISTOGRAM, "",
-	    "Time between two body chunks of a stream." },
+	    "Time between two events of a stream." },
 	  fill_hist,
 	  HISTOGRAM_EVENT_GAP,
 	  false,

@@ -126,7 +126,7 @@ static const struct latency {
 	const char *help;
 } latencies[] = {
 	{ "TTFT", HISTOGRAM_TTFT, "head complete to first body byte" },
-	{ "gap", HISTOGRAM_EVENT_GAP, "between two chunks of a stream" },
+	{ "gap", HISTOGRAM_EVENT_GAP, "between two events of a stream" },
 	{ "duration", HISTOGRAM_DURATION, "head complete to end of response" },
 };
 #define LATENCIES ((int)(sizeof(latencies) / sizeof(*latencies)))

@@ -281,7 +281,7 @@ def server_time():
         Panel("Time to first token", "s", "Seen from the kernel: request head"
               " complete to first body byte.", *quantiles("ttft_seconds"),
               min=0),
-        Panel("Gaps", "s", "Time between two body chunks of a stream.",
+        Panel("Gaps", "s", "Time between two events of a stream.",
               *quantiles("event_gap_seconds"), min=0),
         Panel("Requests", "short", "In flight and waiting as the kernel sees"
               " them, running and queued as the engine says.",
