@@ -97,7 +97,7 @@ def drift(rung, tmp):
 
 
 def main():
-    p = argparse.ArgumentParser(usage=__doc__)
+    p = argparse.ArgumentParser(usage=__doc__.replace("%", "%%"))
     p.add_argument("--rung")
     p.add_argument("--drift", action="store_true")
     p.add_argument("--streams", type=int, action="append", choices=LOADS)
