@@ -17,7 +17,7 @@ import tempfile
 import time
 
 import tap
-from tap import check
+from tap import check, wait_for
 
 O = os.path.abspath(os.environ.get("O", "build"))
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -25,16 +25,6 @@ PYTHON = "/usr/bin/python3"
 GENERATION, IGNORED = 1, 3
 INFERRED = "inferred from timing (TLS)"
 ASK = b"GET /v1/completions HTTP/1.1\r\nHost: " + b"x" * 40 + b"\r\n\r\n"
-
-
-def wait_for(what, condition, seconds=20):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(.02)
-    raise SystemExit(f"Bail out! never happened: {what}")
 
 
 class Children:

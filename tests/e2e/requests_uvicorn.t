@@ -16,7 +16,8 @@ import tempfile
 import time
 
 import tap
-from tap import check
+from scrape import free_port
+from tap import check, wait_for
 
 O = os.path.abspath(os.environ.get("O", "build"))
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -27,21 +28,6 @@ TURNS = 6  # or so many turns of its event loop, on a machine that is busy
 # data source, None for the best; users, rounds
 LOADS = ((None, 1, 6), (None, 50, 3), (None, 500, 1), ("F", 50, 2),
          ("P", 50, 2), ("C", 50, 2), ("S", 50, 2))
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def wait_for(what, condition, seconds=60):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(.02)
-    raise SystemExit(f"Bail out! never happened: {what}")
 
 
 def accepts(port):

@@ -13,6 +13,9 @@ import subprocess
 import time
 import urllib.request
 
+from scrape import free_port
+from tap import wait_for
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
 HERE = os.path.join(ROOT, "tests", "e2e")
@@ -66,21 +69,6 @@ SERVERS = {
         f"{BIN}/python", "servers_app.py", str(port)],
     "nginx, uvicorn behind": uvicorn("uvloop", "httptools"),
 }
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def wait_for(what, condition, seconds=60):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return
-        time.sleep(.02)
-    raise SystemExit(f"Bail out! never happened: {what}")
 
 
 def accepts(port):

@@ -23,6 +23,17 @@ def slowness():
     return max(1, (time.monotonic() - wall) / (time.thread_time() - cpu))
 
 
+def wait_for(what, condition, seconds=60):
+    """What the condition gives, once it is true; the end of the test if never."""
+    end_s = time.monotonic() + seconds
+    while time.monotonic() < end_s:
+        found = condition()
+        if found:
+            return found
+        time.sleep(.02)
+    raise SystemExit(f"Bail out! never happened: {what}")
+
+
 def end():
     """The plan, and the exit status."""
     print(f"1..{len(results)}")
