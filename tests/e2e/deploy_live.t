@@ -5,16 +5,17 @@ Prometheus that scrapes moetop on simulated servers.
 Two replicas of one model: one of two expert-parallel ranks with 16 users, in the
 valley and dear, one with a single user.  Two Prometheus scrape them, one with
 classic and one with native histograms, with the rules as the generator writes
-them for a hurried site.  Then the load moves out of the valley and an exporter is
-killed and started again: both alerts clear.  A third Prometheus federates.
+them for a hurried site.  Then an exporter is killed and started again, and users
+come until the load is out of the valley: both alerts clear.  A third Prometheus
+federates.  Every step waits for the one before it, however long that takes.
 """
+# time limit: 600 s
 import json
 import math
 import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -22,7 +23,7 @@ import urllib.parse
 import urllib.request
 
 import tap
-from tap import check
+from tap import check, free_port
 
 O = os.path.abspath(os.environ.get("O", "build"))
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
@@ -34,6 +35,7 @@ RATE, RANGE = "10s", "20s"
 HURRY = ["valley_for=2s", "slow_for=2s", "fast_for=2s", "gone_for=2s",
          "interval=1s", "usd_per_mtok=0.2", "merge_saves=0.05", f"rate={RATE}"]
 PROCESSES = []
+PATIENCE_S = 100  # for each of a dozen steps, most of which take a few seconds
 
 
 def start(*command, **more):
@@ -52,19 +54,9 @@ def stop(p):
             p.wait()
 
 
-def free_ports(n):
-    sockets = [socket.socket() for _ in range(n)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
-
-
-def wait(condition, seconds):
+def wait(condition):
     """The condition's first true value, else its last one."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + PATIENCE_S
     while True:
         value = condition()
         if value or time.monotonic() > end:
@@ -75,14 +67,22 @@ def wait(condition, seconds):
 # ---- the scenario -----------------------------------------------------------
 
 def server(*options):
+    """The process, and its port."""
     p = start(f"{O}/sim/moetop-sim", "--model", MODEL, "--gpu", "H200",
-              "--port", "0", "--output-tokens", "150", *options,
+              "--port", "0", *options,
               env=dict(os.environ,
                        CUDA_INJECTION64_PATH=f"{O}/libmoetop-agent.so"),
               stdout=subprocess.PIPE)
-    if "listening on" not in p.stdout.readline():
+    line = p.stdout.readline()
+    if "listening on" not in line:
         raise SystemExit("Bail out! the simulated server did not start")
-    return p
+    return p, int(line.rsplit(":", 1)[1].split()[0])
+
+
+def users(number, port, *options):
+    start(f"{O}/sim/moetop-load", "--url", f"http://127.0.0.1:{port}",
+          "--users", str(number), "--output-tokens", "150", *options,
+          stdout=subprocess.DEVNULL)
 
 
 def exporter(target, port):
@@ -109,7 +109,7 @@ def scraping(exporters):
 
 def prometheus(name, configuration, *options):
     """Its port."""
-    port = free_ports(1)[0]
+    port = free_port()
     here = os.path.join(T, name)
     os.makedirs(here)
     with open(os.path.join(here, "prometheus.yml"), "w",
@@ -132,7 +132,7 @@ def api(port, path, **parameters):
     if parameters:
         url += "?" + urllib.parse.urlencode(parameters)
     try:
-        with urllib.request.urlopen(url, timeout=10) as r:
+        with urllib.request.urlopen(url, timeout=60) as r:
             return json.load(r)["data"]
     except urllib.error.HTTPError as e:
         return {"result": [], "error": e.read().decode()}
@@ -190,7 +190,14 @@ def scraped(port, exporters):
         targets = api(port, "targets").get("activeTargets", [])
         return len(targets) == exporters and all(
             t["health"] == "up" for t in targets)
-    return wait(young, 20)
+    return wait(young)
+
+
+def evaluated(port):
+    """All rules, once each has been."""
+    rules = [r for g in api(port, "rules").get("groups", [])
+             for r in g["rules"]]
+    return rules if all(r["health"] != "unknown" for r in rules) else []
 
 
 def queries(ports):
@@ -202,24 +209,26 @@ def queries(ports):
             nonlocal left
             left = unanswered(port, left)
             return not left
-        wait(all_answered, 25)
+        wait(all_answered)
         check(f"all {len(asked)} queries of panels and recording rules return"
               f" data, {name} histograms", not left,
               "\n".join(f"{where}: {expr}" for where, expr in left))
-        groups = api(port, "rules").get("groups", [])
-        bad = [(r["name"], r.get("lastError")) for g in groups
-               for r in g["rules"] if r["health"] != "ok"]
+        rules = wait(lambda: evaluated(port))
+        bad = [(r["name"], r.get("lastError")) for r in rules
+               if r["health"] != "ok"]
         check(f"every rule is evaluated without an error, {name} histograms",
-              groups and not bad, bad)
+              rules and not bad, bad)
 
 
 def kinds(ports):
     """The two Prometheus really differ."""
-    has = {name: (has_data(port, "moetop_step_duration_seconds_bucket"),
-                  has_data(port, "moetop_step_duration_seconds"))
-           for name, port in ports.items()}
+    def has():
+        return {name: (has_data(port, "moetop_step_duration_seconds_bucket"),
+                       has_data(port, "moetop_step_duration_seconds"))
+                for name, port in ports.items()}
+    wanted = {"classic": (True, False), "native": (False, True)}
     check("one has classic buckets, the other one native histograms",
-          has == {"classic": (True, False), "native": (False, True)}, has)
+          wait(lambda: has() == wanted), has())
 
 
 def federation(port):
@@ -240,7 +249,7 @@ def federation(port):
             return a and b and math.isclose(numbers(a[0])[0],
                                             numbers(b[0])[0], rel_tol=0.1)
         check(f"{name} of a federation is that of its source",
-              wait(same, 20), (api(port, "query", query=name),
+              wait(same), (api(port, "query", query=name),
                                api(above, "query", query=name)))
 
 
@@ -268,12 +277,12 @@ def main():
         + [x for item in HURRY for x in ("--set", item)],
         stdout=subprocess.DEVNULL, check=False).returncode == 0
     check("the generator writes rules for a hurried site", ok)
-    phase = 22
-    a = server("--ep", "2", "--users", f"16:{phase},600", "--abort-ratio",
-               "0.1")
-    b = server("--users", "1")
+    a, a_port = server("--ep", "2")
+    b, b_port = server()
+    users(16, a_port, "--abort-ratio", "0.1")
+    users(1, b_port)
     moment = time.monotonic()
-    exporters = free_ports(2)
+    exporters = [free_port(), free_port()]
     exporter(a, exporters[0])
     eb = exporter(b, exporters[1])
     ports = {"classic": prometheus("classic", scraping(exporters)),
@@ -282,8 +291,8 @@ def main():
     port = ports["classic"]
     check("two Prometheus scrape both exporters", all(
         scraped(p, 2) for p in ports.values()))
-    check("MoetopInValley fires", wait(lambda: firing(port, "MoetopInValley"),
-                                       25))
+    check("MoetopInValley fires", wait(
+        lambda: firing(port, "MoetopInValley")), history(port, "MoetopInValley"))
     queries(ports)
     kinds(ports)
     federation(port)
@@ -292,21 +301,22 @@ def main():
     eb.send_signal(signal.SIGKILL)
     eb.wait()
     check("MoetopDown fires when an exporter is killed",
-          wait(lambda: firing(port, "MoetopDown"), 15),
+          wait(lambda: firing(port, "MoetopDown")),
           history(port, "MoetopDown"))
     exporter(b, exporters[1])
     check("MoetopDown clears when it is back",
-          wait(lambda: not firing(port, "MoetopDown"), 15),
+          wait(lambda: not firing(port, "MoetopDown")),
           history(port, "MoetopDown"))
+    users(584, a_port)
     valley = f'ALERTS{{alertname="MoetopInValley",instance=~".*:' \
              f'{exporters[0]}",alertstate="firing"}}'
     check("MoetopInValley clears when the load has left the valley",
-          wait(lambda: not has_data(port, valley), 30),
+          wait(lambda: not has_data(port, valley)),
           history(port, "MoetopInValley"))
     other = f'moetop_regime{{instance=~".*:{exporters[0]}",' \
             'regime=~"shared|compute|kv|prefill"} == 1'
     check("the server is in another regime then, not out of sight",
-          wait(lambda: has_data(port, other), 20),
+          wait(lambda: has_data(port, other)),
           api(port, "query", query="moetop_regime"))
 
 

@@ -16,8 +16,7 @@ import tempfile
 import time
 
 import tap
-from scrape import free_port
-from tap import check, wait_for
+from tap import check, free_port, wait_for
 
 O = os.path.abspath(os.environ.get("O", "build"))
 HERE = os.path.dirname(os.path.abspath(__file__))

@@ -9,13 +9,14 @@ import gzip
 import http.server
 import json
 import os
-import socket
 import subprocess
 import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+
+from tap import free_port
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -44,12 +45,6 @@ def start(*args, **kwargs):
     return p
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def start_sim(*options, model="deepseek-v3", agent=True):
     """The process and its port."""
     env = dict(os.environ)
@@ -74,7 +69,7 @@ def start_moetop(*options, **kwargs):
 
 
 def get(port, path="/metrics", accept=None, encoding=None, method="GET",
-        timeout=5):
+        timeout=60):
     """Status, body as bytes, headers; 0 when there is no answer."""
     headers = {}
     if accept:
@@ -95,7 +90,7 @@ def get(port, path="/metrics", accept=None, encoding=None, method="GET",
         return 0, b"", {}
 
 
-def wait(condition, deadline_s=20, pause_s=0.1):
+def wait(condition, deadline_s=120, pause_s=0.1):
     """What it returned last: something true, or the time is over."""
     end = time.monotonic() + deadline_s
     while True:
@@ -217,7 +212,7 @@ class AcceptProxy(threading.Thread):
                 r = urllib.request.Request(self.path,
                                            headers={"Accept": accept})
                 try:
-                    with urllib.request.urlopen(r, timeout=5) as u:
+                    with urllib.request.urlopen(r, timeout=60) as u:
                         body, kind = u.read(), u.headers["Content-Type"]
                 except OSError:
                     self.send_error(502)

@@ -13,8 +13,7 @@ import subprocess
 import time
 import urllib.request
 
-from scrape import free_port
-from tap import wait_for
+from tap import free_port, wait_for
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))

@@ -1,8 +1,11 @@
 """tap.py - the results of a test script, as TAP on standard output"""
+import random
+import socket
 import sys
 import time
 
 results = []
+kept = []  # ports, by the names of sockets
 
 
 def check(name, ok, detail=""):
@@ -23,7 +26,7 @@ def slowness():
     return max(1, (time.monotonic() - wall) / (time.thread_time() - cpu))
 
 
-def wait_for(what, condition, seconds=60):
+def wait_for(what, condition, seconds=120):
     """What the condition gives, once it is true; the end of the test if never."""
     end_s = time.monotonic() + seconds
     while time.monotonic() < end_s:
@@ -32,6 +35,26 @@ def wait_for(what, condition, seconds=60):
             return found
         time.sleep(.02)
     raise SystemExit(f"Bail out! never happened: {what}")
+
+
+def free_port():
+    """A port that stays free: the kernel gives it to nobody who asks for any,
+    and no other test takes it as long as this one runs."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
+        low, high = map(int, f.read().split())
+    places = [*range(10000, low), *range(high + 1, 65536)]
+    while True:
+        port = random.choice(places or range(10000, 65536))
+        mark = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            mark.bind(f"\0moetop-test-port-{port}")
+            with socket.socket() as s:
+                s.bind(("", port))
+        except OSError:
+            mark.close()
+            continue
+        kept.append(mark)
+        return port
 
 
 def end():
