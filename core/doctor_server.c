@@ -19,12 +19,18 @@
 void doctor_server(struct doctor *d)
 {
 	const struct target *t = d->target;
-	char ports[64] = "no port", fix[256] = "";
+	size_t n = 0;
+	char ports[96] = "no port", fix[256] = "";
 
 	if (t->n_ports)
-		snprintf(ports, sizeof(ports), "port %u%s%s", t->ports[0],
-			 t->n_ports > 1 ? " and others" : "",
-			 t->ports_guessed ? " (not listening yet)" : "");
+		n = (size_t)snprintf(
+			ports, sizeof(ports), "port %u%s%s", t->ports[0],
+			t->n_ports > 1 ? " and others" : "",
+			t->ports_guessed ? " (not listening yet)" : "");
+	if (t->unfollowed)
+		snprintf(ports + n, sizeof(ports) - n,
+			 "%s%u more listeners of it are not followed",
+			 n ? "; " : "", t->unfollowed);
 	if (t->left_over) {
 		doctor_say(d, NULL, DOCTOR_MISSING,
 			   "end them, or name a server that serves", "%s",

@@ -15,6 +15,8 @@
 #define PAGE_TRIES 3u
 #define PAGES_MAX 8u
 #define LOAD_STALE_S 30.0
+/* Any of these may be the engine's. */
+#define LOOK_PORTS_MAX 16u
 /* Several ports, and none of them an engine's: after some looks, not every
  * second. */
 #define LOOKS_IN_VAIN 5u
@@ -86,7 +88,7 @@ static void find_metrics(struct engine_reader *r, const struct engine_places *p,
 		return;
 	r->port = f->port = 0;
 	f->error = -ECONNREFUSED;
-	for (unsigned i = 0; i < p->n_ports; i++) {
+	for (unsigned i = 0; i < p->n_ports && i < LOOK_PORTS_MAX; i++) {
 		err = ask(r, p->ports[i], f);
 		if (spoke(err) || !f->port)
 			f->error = err;

@@ -325,8 +325,12 @@ static void describe_tier(struct source *s, struct snapshot *out)
 	bool estimates = tracker_estimates(s->tracker);
 	const char *no_unix = tracker_unix_refused(s->tracker);
 	char what[sizeof(out->health.tiers[0].what)], queues[64] = "";
-	char tls[128];
+	char tls[128], more[64] = "";
 
+	if (s->target->unfollowed)
+		snprintf(more, sizeof(more),
+			 ", but none by %u more of its listeners",
+			 s->target->unfollowed);
 	if (s->have_queues && (s->unread_bytes || s->backlog))
 		snprintf(queues, sizeof(queues),
 			 "; unread %llu bytes, not accepted %llu",
@@ -334,11 +338,11 @@ static void describe_tier(struct source *s, struct snapshot *out)
 			 (unsigned long long)s->backlog);
 	tls_follow_say(&s->tls, s->counters.tls_connections, tls_inferred(s),
 		       tls, sizeof(tls));
-	snprintf(what, sizeof(what), "%s by %s%s%s%s%s%s%s%s",
+	snprintf(what, sizeof(what), "%s by %s%s%s%s%s%s%s%s%s",
 		 estimates ? "requests are estimated"
 			   : "requests in flight, from the kernel",
 		 rung, *no_unix ? ", but none by its UNIX socket: " : "",
-		 no_unix, tls, queues, *refused ? " (" : "", refused,
+		 no_unix, more, tls, queues, *refused ? " (" : "", refused,
 		 *refused ? ")" : "");
 	source_tier(out, TIER_T1, estimates ? TIER_MISSING : TIER_OK, what,
 		    estimates
@@ -401,6 +405,7 @@ static void requests_describe(struct source *s, struct snapshot *out)
 	h->lost_connections = s->counters.overflows;
 	h->lost_calls = tracker_missed(s->tracker);
 	h->lost_paths = s->counters.paths_lost;
+	h->lost_listeners = s->target->unfollowed;
 	h->desyncs = s->counters.desyncs;
 	look_at_queues(s);
 	describe_tier(s, out);

@@ -317,6 +317,13 @@ const struct family_spec families_tables[] = {
 	  0,
 	  false,
 	  false },
+	{ { "listeners_not_followed", FAMILY_GAUGE, "",
+	    "Ports and UNIX sockets of the server whose requests are not "
+	    "counted, for there are too many." },
+	  fill_count,
+	  offsetof(struct snapshot_health, lost_listeners),
+	  false,
+	  false },
 	{ { "windows_total", FAMILY_COUNTER, "",
 	    "Windows of kernel records taken." },
 	  fill_count,

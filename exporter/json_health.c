@@ -53,6 +53,7 @@ void json_put_health(struct text *t, const struct snapshot *s)
 	jput_count(t, "connections", h->lost_connections);
 	jput_count(t, "calls", h->lost_calls);
 	jput_count(t, "paths", h->lost_paths);
+	jput_count(t, "listeners", h->lost_listeners);
 	jput_count(t, "bad_steps", h->bad_steps);
 	jput_end(t, '}');
 	jput_key(t, "agents");

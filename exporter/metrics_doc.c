@@ -280,6 +280,9 @@ static const struct row json_rows[] = {
 	{ { "`health.lost.paths`", "integer",
 	    "requests of unknown paths that no room was left to classify: "
 	    "they count as `other`" } },
+	{ { "`health.lost.listeners`", "integer",
+	    "ports and UNIX sockets of the server that are not followed now, "
+	    "for there are too many" } },
 	{ { "`health.lost.bad_steps`", "integer",
 	    "steps whose kernels did not match the layers" } },
 	{ { "`health.agents[]`", "array",

@@ -128,7 +128,7 @@ static const struct field health_fields[] = {
 	H(BOOL, target_gone),     H(DOUBLE, target_gone_seconds),
 	H(TEXT, message),         H(U32, layers_seen),
 	H(U64, lost_connections), H(U64, lost_calls),
-	H(U64, lost_paths),
+	H(U64, lost_paths),       H(U64, lost_listeners),
 };
 const struct shape health_shape =
 	SHAPE(health, health_fields, struct snapshot_health);

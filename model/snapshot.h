@@ -237,6 +237,7 @@ struct snapshot_health {
 	/* calls on connections that are not followed for want of room, calls
 	 * that the tracker missed; requests of paths that found no room */
 	uint64_t lost_connections, lost_calls, lost_paths;
+	uint64_t lost_listeners; /* of the server, not followed now */
 	uint64_t bad_steps, cells_sampled, cells_rejected, cells_lost;
 	uint64_t windows;
 	uint32_t layers_seen; /* in a step of the newest window; 0 none yet */

@@ -159,7 +159,7 @@ static void sockets_add(struct sockets *s, uint16_t port, pid_t pid)
 		i++;
 	if (i < s->n && s->list[i].port == port)
 		return;
-	if (s->n == SOCKETS_MAX) {
+	if (s->n == LISTENERS_MAX) {
 		s->more++;
 		return;
 	}

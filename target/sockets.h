@@ -16,7 +16,7 @@
 #include "target/proc.h"
 
 #define LISTENERS_MAX 1024u /* in one namespace */
-#define SOCKETS_MAX 64u     /* of the processes looked at */
+#define SOCKETS_MAX 64u     /* UNIX ones of the processes looked at */
 #define SOCKET_PATH_MAX 112u
 
 struct listener {
@@ -49,11 +49,11 @@ struct sockets {
 	unsigned n;
 	struct {
 		uint16_t port;
-		pid_t pid;   /* the first of the processes that holds it */
-	} list[SOCKETS_MAX]; /* ascending ports, no port twice */
+		pid_t pid;     /* the first of the processes that holds it */
+	} list[LISTENERS_MAX]; /* ascending ports, no port twice */
 	unsigned n_unix;
 	struct unix_listener unix_list[SOCKETS_MAX]; /* ascending inodes */
-	unsigned more; /* ports and sockets that found no room */
+	unsigned more; /* times that one found no room */
 	bool denied;   /* a process was not readable */
 };
 

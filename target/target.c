@@ -113,12 +113,15 @@ static void choose_ports(struct target *t, const struct description *d,
 	pid_t owner = t->pid;
 
 	memset(t->ports, 0, sizeof(t->ports));
-	t->n_ports = 0;
+	t->n_ports = t->unfollowed = 0;
 	t->ports_guessed = false;
 	for (unsigned i = 0; i < s->n && !none; i++) {
-		if ((want && s->list[i].port != want) ||
-		    t->n_ports == TARGET_PORTS_MAX)
+		if (want && s->list[i].port != want)
 			continue;
+		if (t->n_ports == TARGET_PORTS_MAX) {
+			t->unfollowed++;
+			continue;
+		}
 		if (t->n_ports == 0)
 			owner = s->list[i].pid;
 		t->ports[t->n_ports++] = s->list[i].port;
@@ -140,9 +143,15 @@ static void choose_unix(struct target *t, const struct description *d,
 	t->n_unix = 0;
 	if (!*want && (t->n_ports || d->group == GROUP_SERVER))
 		return;
-	for (unsigned i = 0; i < s->n_unix && t->n_unix < TARGET_UNIX_MAX; i++)
-		if (unix_listener_serves(&s->unix_list[i], want))
+	for (unsigned i = 0; i < s->n_unix; i++) {
+		if (!unix_listener_serves(&s->unix_list[i], want))
+			continue;
+		if (t->n_unix < TARGET_UNIX_MAX)
 			t->unix_sockets[t->n_unix++] = s->unix_list[i];
+		else
+			t->unfollowed++;
+	}
+	t->unfollowed += s->more;
 }
 
 /* ---- ranks -------------------------------------------------------------- */
@@ -226,8 +235,9 @@ static int look_dear(struct target *t, bool find_model)
 static bool same(const struct target *a, const struct target *b)
 {
 	return a->n_pids == b->n_pids && a->n_ports == b->n_ports &&
-	       a->n_unix == b->n_unix && a->n_ranks == b->n_ranks &&
-	       a->netns == b->netns && a->ports_guessed == b->ports_guessed &&
+	       a->n_unix == b->n_unix && a->unfollowed == b->unfollowed &&
+	       a->n_ranks == b->n_ranks && a->netns == b->netns &&
+	       a->ports_guessed == b->ports_guessed &&
 	       a->have_arch == b->have_arch && a->denied == b->denied &&
 	       a->tp == b->tp && a->ep == b->ep && a->dp == b->dp &&
 	       a->left_over == b->left_over &&

@@ -18,8 +18,8 @@
 #include "target/sockets.h"
 
 #define TARGET_PIDS_MAX 256u
-#define TARGET_PORTS_MAX 16u
-#define TARGET_UNIX_MAX 4u
+#define TARGET_PORTS_MAX 64u
+#define TARGET_UNIX_MAX 16u
 #define TARGET_RANKS_MAX 16u
 #define TARGET_EDGES_MAX 32u
 
@@ -46,6 +46,7 @@ struct target {
 	bool ports_guessed; /* from the command line: not (yet) seen to listen */
 	unsigned n_unix;    /* UNIX sockets that listen for HTTP */
 	struct unix_listener unix_sockets[TARGET_UNIX_MAX];
+	unsigned unfollowed;  /* ports and UNIX sockets that found no room */
 	uint64_t sockets_sum; /* of all that its processes listen on */
 	bool look_at_sockets; /* the next refresh shall look what that is now */
 	uint32_t netns;       /* inode of the HTTP process's net namespace */

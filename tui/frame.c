@@ -130,7 +130,7 @@ static void add_kernels(struct fields *fs, const struct snapshot_health *h)
 static uint64_t lost(const struct snapshot_health *h)
 {
 	return h->lost_ring + h->lost_records + h->lost_requests +
-	       h->lost_connections + h->lost_calls;
+	       h->lost_connections + h->lost_calls + h->lost_listeners;
 }
 
 static bool one_of(const char *state, const char *const *states)

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """requests_scope.t - every way in which a server may listen
 
-Workers with a port each (SO_REUSEPORT) and with one socket for all, IPv4 by an
-IPv6 socket, a socket that was opened by another process (uvicorn --fd), UNIX
+Workers with a port each (SO_REUSEPORT) and with one socket for all, more ports
+than are followed, IPv4 by an IPv6 socket, a socket that was opened by another process (uvicorn --fd), UNIX
 sockets by path and by abstract name, ports that come later, and the network and
 process namespaces of a container with moetop in it and outside; and a user with
 the two capabilities that are enough.  What moetop counts is what the servers'
@@ -24,6 +24,7 @@ O = os.path.abspath(os.environ.get("O", "build"))
 HERE = os.path.dirname(os.path.abspath(__file__))
 PYTHON = "/usr/bin/python3"
 WAIT_S = 60
+PORTS_MAX = 64  # that moetop follows
 PLAIN = "POST /v1/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s"
 CHAT = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n" \
     "Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
@@ -181,6 +182,27 @@ def ports(tmp):
         server.stop()
 
 
+def too_many(tmp):
+    """The lowest ports are followed, and that others are not is said."""
+    server = Server(tmp, "many", f"many:{PORTS_MAX + 6}")
+    moetop = Moetop(server.p.pid)
+    try:
+        s = moetop.watches()
+        check("ports beyond what is followed are said",
+              s and s["health"]["lost"]["listeners"] == 6 and
+              "6 more of its listeners" in s["health"]["tiers"]["T1"]["what"],
+              moetop.last)
+        many = sorted(server.addresses[f"many:{PORTS_MAX + 6}"])
+        for address in many:
+            use(address, 1, PLAIN, ("whole", "endless"))
+        judge("and the requests of the others are counted", moetop,
+              {"started": 3 * PORTS_MAX, "completed": 2 * PORTS_MAX,
+               "client_aborted": PORTS_MAX})
+    finally:
+        moetop.stop()
+        server.stop()
+
+
 def by_unix(tmp):
     path = os.path.join(tmp, "socket")
     name = f"@moetop-test-{os.getpid()}"
@@ -313,6 +335,7 @@ def main():
                         pass_fds=[opened.fileno()])
         try:
             ports(tmp)
+            too_many(tmp)
             by_unix(tmp)
             by_uvicorn("uvicorn --uds", by_path, uds)
             by_uvicorn("uvicorn --fd", by_fd, opened.getsockname())

@@ -7,6 +7,7 @@ HOW is one of
     six         a worker on [::1]
     late        a worker that listens when the server gets SIGUSR1, on a port
     late-again  the same, but in a process that was there all the time
+    many:N      a worker on N ports of 127.0.0.1
     unix:PATH   a worker on a UNIX socket; an abstract name begins with @
 Prints the addresses as one line of JSON, {HOW: address}, those of late ones when
 they are there.  Each worker appends to LOG a letter for what it does: s, a
@@ -92,10 +93,12 @@ def accept(listener):
         threading.Thread(target=Peer(s).serve, daemon=True).start()
 
 
-def worker(listener):
+def worker(*listeners):
     if not os.fork():
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-        accept(listener)
+        for s in listeners[1:]:
+            threading.Thread(target=accept, args=(s,), daemon=True).start()
+        accept(listeners[0])
 
 
 def listen(family, address, reuse=False, both=False):
@@ -110,7 +113,7 @@ def listen(family, address, reuse=False, both=False):
 
 
 def begin(how):
-    """The address."""
+    """The address; of many: their list."""
     if how == "reuseport":
         first = listen(socket.AF_INET, ("127.0.0.1", 0), True)
         address = first.getsockname()
@@ -120,6 +123,11 @@ def begin(how):
         worker(second)
         second.close()
         return address
+    if how.startswith("many:"):
+        many = [listen(socket.AF_INET, ("127.0.0.1", 0))
+                for _ in range(int(how[5:]))]
+        worker(*many)
+        return [s.getsockname() for s in many]
     if how == "prefork":
         s = listen(socket.AF_INET6, ("::", 0), both=True)
         worker(s)

@@ -362,6 +362,30 @@ static void any_server_is_a_target(void **state)
 	stop(&s);
 }
 
+static void more_ports_than_are_followed(void **state)
+{
+	char *argv[] = { "my-own-server", NULL };
+	const unsigned more = 3;
+	struct server s;
+	struct target t;
+	char why[256];
+
+	(void)state;
+	serve(&s, argv);
+	for (unsigned i = 0; i < TARGET_PORTS_MAX; i++)
+		tell(&s, 'l');
+	assert_int_equal(target_open(&t, s.pid, NULL, why, sizeof(why)), 0);
+	assert_int_equal(t.n_ports, TARGET_PORTS_MAX);
+	assert_int_equal(t.unfollowed, 0);
+	for (unsigned i = 0; i < more; i++)
+		tell(&s, 'l');
+	t.look_at_sockets = true;
+	assert_int_equal(target_refresh(&t), 1);
+	assert_int_equal(t.n_ports, TARGET_PORTS_MAX);
+	assert_int_equal(t.unfollowed, more);
+	stop(&s);
+}
+
 static void option_ports(void **state)
 {
 	char port[16], why[256];
@@ -488,6 +512,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_worker_without_its_server_is_left_over),
 		cmocka_unit_test(a_reused_pid_is_another_process),
 		cmocka_unit_test(any_server_is_a_target),
+		cmocka_unit_test(more_ports_than_are_followed),
 		cmocka_unit_test(option_ports),
 		cmocka_unit_test(without_permission),
 		cmocka_unit_test(a_thread_means_its_process),
