@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define START_MS 20000
+#define START_MS 60000
 
 struct demo {
 	char agent[PATH_MAX], sim[PATH_MAX], nvml[PATH_MAX];

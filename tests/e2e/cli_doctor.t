@@ -8,11 +8,14 @@ import os
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 
 import tap
-from doctor import MODEL, MOETOP, NVML, SIM, WORDS, Sim, doctor
+from doctor import MODEL, MOETOP, NVML, SIM, WORDS, Sim, doctor, own_gpus
 from tap import check
+
+own_gpus()
 
 TIERS = ["T0", "T1", "T2", "T3", "C"]
 
@@ -105,6 +108,15 @@ def server():
         sim.wait()
 
 
+def stopped(pid):
+    """Each thread."""
+    states = []
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{tid}/stat", encoding="latin-1") as f:
+            states.append(f.read().rpartition(")")[2].split()[0])
+    return set(states) == {"T"}
+
+
 def no_agent():
     with Sim() as sim:
         pid = str(sim.pid)
@@ -123,6 +135,7 @@ def no_agent():
               run.returncode == 1 and not tiers["T2"]["ok"] and
               "--no-inject" in tiers["T2"]["remedy"], tiers["T2"])
         sim.process.send_signal(signal.SIGSTOP)
+        tap.wait_for("the server has stopped", lambda: stopped(sim.pid))
         run, _, tiers = doctor("-p", pid, "--no-bpf")
         sim.process.send_signal(signal.SIGCONT)
         check("a stopped server: why it would be refused, and what to do",
@@ -138,11 +151,14 @@ def watched():
         pid = str(sim.pid)
         reader = subprocess.Popen([MOETOP, "-p", pid, "--json"],
                                   stdout=subprocess.PIPE, text=True)
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         for line in reader.stdout:
             if json.loads(line)["metrics"]["step_seconds"]["value"] or \
                     time.monotonic() > end:
                 break
+        # it goes on, and somebody has to read it
+        rest = threading.Thread(target=reader.stdout.read)
+        rest.start()
         _, c, tiers = doctor("-p", pid, "--no-bpf")
         check("a server that another moetop watches: its pid",
               not tiers["T2"]["ok"] and
@@ -153,12 +169,13 @@ def watched():
         check("and the version of CUPTI, from the agent",
               "API 13" in c["cupti"]["what"], c["cupti"])
         reader.terminate()
-        reader.wait(10)
+        reader.wait(120)
+        rest.join()
         reader.stdout.close()
 
 
 def other_process():
-    p = subprocess.Popen(["sleep", "60"])
+    p = subprocess.Popen(["sleep", "600"])
     try:
         run, _, c = doctor("-p", str(p.pid))
         check("a process that is no server: each tier says what it lacks",

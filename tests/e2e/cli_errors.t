@@ -4,7 +4,8 @@
 set -u
 M=${O:-build}/moetop
 T=$(mktemp -d)
-trap 'rm -rf "$T"' EXIT
+P=
+trap 'kill $P 2>/dev/null; rm -rf "$T"' EXIT
 n=0
 
 ok() { # CONDITION-STATUS NAME
@@ -20,7 +21,7 @@ ok() { # CONDITION-STATUS NAME
 fails() {
 	status=$1 text=$2
 	shift 2
-	timeout 20 "$M" "$@" >"$T/out" 2>"$T/err" </dev/null
+	timeout 120 "$M" "$@" >"$T/out" 2>"$T/err" </dev/null
 	got=$?
 	[ "$got" = "$status" ] && [ ! -s "$T/out" ] &&
 		[ "$(wc -l <"$T/err")" = 1 ] &&
@@ -32,7 +33,7 @@ fails() {
 says() { # TEXT ARGS... - status 0 and TEXT on standard output
 	text=$1
 	shift
-	timeout 20 "$M" "$@" >"$T/out" 2>"$T/err" </dev/null &&
+	timeout 120 "$M" "$@" >"$T/out" 2>"$T/err" </dev/null &&
 		grep -qF -- "$text" "$T/out"
 	ok $? "moetop $*: prints '$text'"
 }
@@ -51,7 +52,7 @@ fails 3 "pid 999999: no such process" -p 999999 --json
 fails 3 "pid 999999: no such process" doctor -p 999999
 fails 3 "pid 999999: no such process" record -p 999999 -o "$T/x"
 
-sleep 60 &
+sleep 600 &
 P=$!
 fails 1 "standard output is no terminal" -p $P
 fails 1 "--sampled-steps: $T/no/file: No such file" \
@@ -77,7 +78,7 @@ says "usage: moetop demo" help demo
 says "moetop 0." --version
 
 # `moetop run` becomes the command: pid, exit status and arguments are its own
-timeout 20 "$M" run --agent "$T/agent.so" -- sh -c \
+timeout 120 "$M" run --agent "$T/agent.so" -- sh -c \
 	'echo $$ "$CUDA_INJECTION64_PATH" "$1"; exit 7' - 'a b' >"$T/out" 2>"$T/err" &
 P=$!
 wait $P
@@ -85,18 +86,18 @@ wait $P
 ok $? "moetop run hands over environment, arguments and status"
 
 # a reader that has had enough ends --json without a word
-sleep 60 &
+sleep 600 &
 P=$!
-timeout 20 "$M" -p $P --json --interval 0.1 2>"$T/err" | head -n 1 >"$T/out"
+timeout 120 "$M" -p $P --json --interval 0.1 2>"$T/err" | head -n 1 >"$T/out"
 kill $P
 [ "$(wc -l <"$T/out")" = 1 ] && [ ! -s "$T/err" ]
 ok $? "moetop --json | head -n 1 ends quietly"
 
 # output that cannot be written is an error, and nothing else is written to
-sleep 60 &
+sleep 600 &
 P=$!
 full() { # ARGS...
-	timeout 20 "$M" "$@" >/dev/full 2>"$T/err" </dev/null
+	timeout 120 "$M" "$@" >/dev/full 2>"$T/err" </dev/null
 	[ $? = 1 ] && [ "$(wc -l <"$T/err")" = 1 ] &&
 		grep -q "^moetop: output: No space left on device; " "$T/err"
 	ok $? "moetop $* >/dev/full: status 1 and one line"
@@ -106,9 +107,16 @@ full -p $P --json --count 2
 full doctor --no-bpf
 full help
 kill $P
-sleep 1.5 &
+sleep 600 &
 P=$!
-timeout 20 "$M" record -p $P -o "$T/tape" >"$T/out" 2>&- </dev/null
+timeout 120 "$M" record -p $P -o "$T/tape" >"$T/out" 2>&- </dev/null &
+R=$!
+for _ in $(seq 600); do # until there is a snapshot in it
+	[ "$("$M" replay "$T/tape" --json 2>/dev/null | wc -l)" = 0 ] || break
+	sleep 0.1
+done
+kill $P
+wait $R
 [ $? = 3 ] && "$M" replay "$T/tape" --json >"$T/out" 2>"$T/err" &&
 	grep -q '"target_gone":true' "$T/out" && [ ! -s "$T/err" ]
 ok $? "what is said on a closed standard error goes into no recording"

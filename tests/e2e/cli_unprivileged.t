@@ -38,7 +38,7 @@ def server(prefix):
 def watch(pid):
     run = subprocess.run(NOBODY + [MOETOP, "-p", str(pid), "--json",
                                    "--count", "1"], cwd="/", text=True,
-                         capture_output=True, timeout=30, check=False)
+                         capture_output=True, timeout=120, check=False)
     lines = run.stdout.splitlines()
     snapshot = json.loads(lines[0]) if len(lines) == 1 else {}
     return run, snapshot
@@ -88,7 +88,7 @@ def hidden():
     hide = 'mount -t proc -o hidepid=2 proc /proc && exec "$@"'
     run = subprocess.run(["unshare", "--mount", "sh", "-c", hide, "-"] +
                          NOBODY + [MOETOP, "-p", str(p.pid), "--json"],
-                         cwd="/", text=True, capture_output=True, timeout=30,
+                         cwd="/", text=True, capture_output=True, timeout=120,
                          check=False)
     p.kill()
     p.wait()

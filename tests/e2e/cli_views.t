@@ -15,7 +15,7 @@ import time
 import urllib.request
 
 import tap
-from tap import check, slowness
+from tap import check, free_port
 
 O = os.path.abspath(os.environ.get("O", "build"))
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
@@ -24,7 +24,7 @@ MODEL = os.path.join(ROOT, "sim", "models", "qwen3-30b.json")
 T = tempfile.mkdtemp()
 
 
-def moetop(*args, timeout=60):
+def moetop(*args, timeout=120):
     return subprocess.run([MOETOP, *args], capture_output=True, text=True,
                           timeout=timeout, check=False,
                           stdin=subprocess.DEVNULL)
@@ -46,7 +46,7 @@ def children(pid):
     return found
 
 
-def gone(pids, seconds=20):
+def gone(pids, seconds=120):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if not any(os.path.exists(f"/proc/{p}") for p in pids):
@@ -56,7 +56,10 @@ def gone(pids, seconds=20):
 
 
 def demo_once():
-    run = moetop("demo", "--once", "--json")
+    for _ in range(3):  # it gives what it has after 20 s, with or without
+        run = moetop("demo", "--once", "--json")
+        if '"windows":0' not in run.stdout:
+            break
     lines = run.stdout.splitlines()
     check("demo --once --json: one line, status 0",
           run.returncode == 0 and len(lines) == 1, (run.returncode,
@@ -82,7 +85,7 @@ def demo_dies():
         p.stdout.readline()
         server = children(p.pid)
         p.send_signal(how)
-        p.communicate(timeout=60)
+        p.communicate(timeout=120)
         check(f"demo ended by {how.name}: its server ends too",
               len(server) == 1 and gone(server), server)
     p = subprocess.Popen([MOETOP, "demo", "--json", "--interval", "0.1"],
@@ -91,7 +94,7 @@ def demo_dies():
     server = children(p.pid)
     p.stdout.close()
     check("demo whose output nobody reads any more: status 0, no server left",
-          p.wait(60) == 0 and len(server) == 1 and gone(server), server)
+          p.wait(120) == 0 and len(server) == 1 and gone(server), server)
 
 
 def no_engine_metrics():
@@ -123,21 +126,14 @@ class Demo:
 
     def __exit__(self, *_):
         self.p.terminate()
-        self.p.communicate(timeout=60)
+        self.p.communicate(timeout=120)
 
 
-def free_port():
-    import socket
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def fetch(url, seconds=40):
+def fetch(url, seconds=120):
     end = time.monotonic() + seconds
     while True:
         try:
-            with urllib.request.urlopen(url, timeout=5) as r:
+            with urllib.request.urlopen(url, timeout=60) as r:
                 return r.read().decode()
         except OSError:
             if time.monotonic() > end:
@@ -149,7 +145,7 @@ def listen():
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     with Demo("--headless", "--listen", str(port)):
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         text = ""
         while time.monotonic() < end and not re.search(
                 r"^moetop_active_experts.*measured", text, re.M):
@@ -175,19 +171,23 @@ def record_and_replay():
     tape = os.path.join(T, "tape")
     with Demo("--json") as demo:
         pid = json.loads(demo.stdout.readline())["target"]["pid"]
-        start = time.monotonic()
+        before = time.time()
         run = moetop("record", "-p", str(pid), "-o", tape, "--count", "3",
                      "--interval", "0.5")
+        after = time.time()
         check("record --count 3 --interval 0.5: silent, status 0, 1.5 s",
               run.returncode == 0 and not run.stdout and not run.stderr and
-              1.4 < time.monotonic() - start < 5 * slowness(), run)
+              after - before > 1.4, (run, after - before))
         live = moetop("-p", str(pid), "--json", "--count", "1")
     lines = [json.loads(x) for x in
              moetop("replay", tape, "--json").stdout.splitlines()]
     check("replay --json gives three snapshots of that server",
-          [x["target"]["pid"] for x in lines] == [pid] * 3 and
-          all(b["interval_seconds"] > 0.4 and abs(
-              b["time"] - a["time"] - b["interval_seconds"]) < 0.1
+          [x["target"]["pid"] for x in lines] == [pid] * 3, lines)
+    # a machine that stood still makes one longer and the next one shorter
+    check("of the time in which it was recorded, 1.5 s at least", lines and
+          before < lines[0]["time"] < lines[-1]["time"] < after and
+          sum(x["interval_seconds"] for x in lines) > 1.4 and
+          all(abs(b["time"] - a["time"] - b["interval_seconds"]) < 0.1
               for a, b in zip(lines, lines[1:])),
           [(x["time"], x["interval_seconds"]) for x in lines])
     check("a replayed line has every key of a live one",

@@ -385,7 +385,7 @@ def another_model(tmp):
             if target["experts"] == 8 and len(born) == 1:
                 os.kill(born[0], 9)
                 born.append(json.loads(sh.stdout.readline())["pid"])
-            if target["experts"] == 16 or len(seen) > 200:
+            if target["experts"] == 16 or len(seen) > 3000:
                 break
         check("a server that starts again with another model has its shape",
               ("model-8", 8) in seen and seen[-1] == ("model-16", 16),

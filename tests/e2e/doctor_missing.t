@@ -7,14 +7,15 @@ machine (MOETOP_SYSROOT).  Needs root.
 import http.server
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import threading
 
 import tap
-from doctor import NOBODY, Machine, Sim, copies, doctor
+from doctor import NOBODY, Machine, Sim, copies, doctor, own_gpus
 from tap import check
+
+own_gpus()
 
 HOME = copies()
 OURS = os.path.join(HOME, "moetop")
@@ -157,7 +158,7 @@ def sampling():
              "administrators only", "run moetop as root")
         check("and has status 1", run.returncode == 1, run)
     other = shutil.copy("/bin/sleep", os.path.join(HOME, "moetop-counters"))
-    p = subprocess.Popen([other, "60"])
+    p = subprocess.Popen([other, "600"])
     try:
         _, c, tiers = doctor("--no-bpf", "--counters=pm", **named)
         says("another moetop samples the GPUs", tiers["C"], "missing",
@@ -173,7 +174,7 @@ def sampling():
 def holders():
     """DCGM's daemon, by its name."""
     daemon = shutil.copy("/bin/sleep", os.path.join(HOME, "nv-hostengine"))
-    p = subprocess.Popen([daemon, "60"])
+    p = subprocess.Popen([daemon, "600"])
     try:
         _, c, _ = doctor("--no-bpf", nvml=NO_GPU)
         says("DCGM holds the counters", c["counters.holder"], "missing",
@@ -193,7 +194,7 @@ class Program:
     def __init__(self, code, prefix=(), **env):
         self.p = subprocess.Popen(
             [*prefix, sys.executable, "-c", code + "\nprint(1, flush=True)\n"
-             "import time\ntime.sleep(60)"], stdout=subprocess.PIPE,
+             "import time\ntime.sleep(600)"], stdout=subprocess.PIPE,
             text=True, cwd="/", env=dict(os.environ, **env))
         self.p.stdout.readline()
         self.pid = self.p.pid
@@ -321,11 +322,8 @@ def views():
          "name another port")
     says("a terminal that cannot draw", c["terminal"], "missing",
          "TERM is dumb", "export TERM=xterm-256color")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    _, c, _ = doctor("--no-bpf", "--listen", f"127.0.0.1:{port}", nvml=NO_GPU,
-                     TERM="xterm-256color", LC_ALL="C")
+    _, c, _ = doctor("--no-bpf", "--listen", f"127.0.0.1:{tap.free_port()}",
+                     nvml=NO_GPU, TERM="xterm-256color", LC_ALL="C")
     check("a port that is free", c["listen"]["ok"], c["listen"])
     says("a terminal without UTF-8", c["terminal"], "missing", "no UTF-8",
          "export LC_ALL=C.UTF-8")

@@ -109,7 +109,7 @@ class Watch:
             [MOETOP, "-p", str(pid), "--json", "--no-inject", "--interval",
              "0.5", "--model", MODEL, *options], stdout=subprocess.PIPE, text=True)
 
-    def until(self, condition, deadline_s=40):
+    def until(self, condition, deadline_s=120):
         end = time.monotonic() + deadline_s
         last = None
         while time.monotonic() < end:
@@ -173,8 +173,16 @@ def vllm_that_lies():
         tap.check("a page that wants a key is said so",
                   "API key" in t0(shot), t0(shot))
         # three reports of the engine, a second apart, then a finding
-        engine.set(**{"/metrics": [200, vllm_page(90)]})
-        shot, ok = w.until(lambda s: metric(s, "engine_requests_running") == 90)
+        for _ in range(10):
+            before = engine.asked().count("GET /metrics")
+            engine.set(**{"/metrics": [200, vllm_page(90)]})
+            shot, ok = w.until(
+                lambda s: metric(s, "engine_requests_running") == 90)
+            if engine.asked().count("GET /metrics") < before + 3:
+                break
+            # that was no moment, for the machine stood still
+            engine.set(**{"/metrics": [200, vllm_page(0)]})
+            w.until(state_is("in_flight", "agrees"))
         tap.check("a moment's difference is no alarm",
                   ok and check_of(shot, "in_flight")["state"] == "agrees",
                   shot["checks"])
@@ -188,7 +196,7 @@ def vllm_that_lies():
                   shot["checks"])
         # an answer without numbers is not an idle engine
         engine.set(**{"/metrics": [200, ""]})
-        shot, ok = w.until(lambda s: "empty" in t0(s), 16)
+        shot, ok = w.until(lambda s: "empty" in t0(s))
         tap.check("an empty page is unknown, not zero",
                   ok and metric(shot, "engine_requests_running") != 0 and
                   not shot["checks"], (t0(shot), shot["checks"]))
@@ -223,7 +231,7 @@ def odd_pages():
         engine.set(**{"/metrics": [401, "key"]})
         run = subprocess.run([MOETOP, "doctor", "--json", "--no-bpf", "-p",
                               str(engine.process.pid)], text=True,
-                             capture_output=True, check=False, timeout=60)
+                             capture_output=True, check=False, timeout=120)
         line = next(c for c in json.loads(run.stdout)["checks"]
                     if c["id"] == "server.metrics")
         tap.check("doctor tells a key that is wanted from another network",

@@ -128,7 +128,7 @@ class Ring:
         return self.word(268)
 
 
-def wait(condition, deadline_s=30):
+def wait(condition, deadline_s=120):
     """The first true value of condition(), or the last one."""
     end = time.monotonic() + deadline_s
     while True:

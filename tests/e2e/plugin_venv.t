@@ -61,7 +61,7 @@ def host(name, agent, check_ring, **env):
         if worker:
             check_ring(name, worker, int(word[4]))
     finally:
-        _, err = p.communicate("", timeout=60)
+        _, err = p.communicate("", timeout=120)
     check(f"{name}: not a word, status 0", not err and p.returncode == 0,
           (p.returncode, err))
 
@@ -73,7 +73,7 @@ def has_ring(name, worker, before):
           ring)
     # its thread sees CUDA start, and takes CUPTI
     check(f"{name}: it works once CUDA does",
-          good and fake_engine.wait(lambda: ring.state == 2, 5), ring)
+          good and fake_engine.wait(lambda: ring.state == 2, 120), ring)
 
 
 def has_ring_early(name, worker, before):

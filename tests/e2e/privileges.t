@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 import urllib.request
 
 import tap
@@ -69,9 +70,10 @@ class Moetop:
         self.p.kill()
         self.p.communicate()
 
-    def until(self, fine, lines=60):
+    def until(self, fine):
         """Read snapshots until one is fine."""
-        for _ in range(lines):
+        end = time.monotonic() + 120
+        while time.monotonic() < end:
             line = self.p.stdout.readline()
             if not line:
                 return False
@@ -95,7 +97,7 @@ def settled(pid, want):
                 all(not p & ~want for _, p, _ in all_of) and
                 all(not p for n, p, _ in all_of if n == "moetop") and
                 len([p for _, p, _ in all_of if p]) <= 2)
-    return wait(look, 10)
+    return wait(look, 120)
 
 
 def root():
@@ -121,7 +123,7 @@ def root():
                   m.until(lambda s: any(
                       r["pid"] != child and r.get("attach") and
                       r["agent"] in ("idle", "window")
-                      for r in s["target"]["ranks"]), 120), m.newest)
+                      for r in s["target"]["ranks"])), m.newest)
             check("and T1 follows it to its port", m.until(
                 lambda s: s["health"]["tiers"]["T1"]["state"] == "ok" and
                 answers(s["target"]["port"])), m.newest)
@@ -138,7 +140,7 @@ def answers(port):
         return False
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/health",
-                                    timeout=2) as r:
+                                    timeout=30) as r:
             return r.status == 200
     except OSError:
         return False

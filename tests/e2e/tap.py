@@ -2,6 +2,7 @@
 import random
 import socket
 import sys
+import threading
 import time
 
 results = []
@@ -24,6 +25,28 @@ def slowness():
     while time.thread_time() - cpu < 0.05:
         pass
     return max(1, (time.monotonic() - wall) / (time.thread_time() - cpu))
+
+
+class Pauses(threading.Thread):
+    """Notes when this machine did not let its programs run."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.late = []  # (from, to), seconds since the epoch
+        self.start()
+
+    def run(self):
+        while True:
+            due = time.time() + .02
+            time.sleep(.02)
+            now = time.time()
+            if now > due + .01:
+                self.late.append((due, now))
+
+    def lost(self, since, until):
+        """How much of this span, in seconds."""
+        return sum(max(0, min(b, until) - max(a, since))
+                   for a, b in self.late)
 
 
 def wait_for(what, condition, seconds=120):
