@@ -53,7 +53,7 @@ class Tracker:
         self.refused = self.p.poll() == 3
 
     @staticmethod
-    def wait(condition, seconds=20):
+    def wait(condition, seconds=120):
         end = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > end:
@@ -61,18 +61,23 @@ class Tracker:
             time.sleep(.01)
         return True
 
+    def states(self):
+        """All that were read so far."""
+        with open(self.path, encoding="ascii") as f:
+            for line in f:
+                s = json.loads(line) if line.endswith("\n") else None
+                if isinstance(s, dict) and "before_ns" in s:
+                    yield s
+
     def state(self, since_s, agrees=lambda s: True):
         """The first state that was read after this moment, and agrees."""
         found = []
 
         def there():
-            with open(self.path, encoding="ascii") as f:
-                for line in f:
-                    s = json.loads(line) if line.endswith("\n") else None
-                    if (isinstance(s, dict) and "before_ns" in s and
-                            s["before_ns"] >= since_s * 1e9 and agrees(s)):
-                        found.append(s)
-                        return True
+            for s in self.states():
+                if s["before_ns"] >= since_s * 1e9 and agrees(s):
+                    found.append(s)
+                    return True
             return False
 
         self.wait(there)
@@ -80,7 +85,7 @@ class Tracker:
 
     def stop(self):
         self.p.stdin.close()
-        self.p.wait(10)
+        self.p.wait(120)
 
 
 def answered_at_once(listener, what):

@@ -4,6 +4,7 @@
 With curl and with a real Prometheus, right and wrong, expired and changed while
 it runs; nothing is said to anybody without what the file asks for.
 """
+# time limit: 600 s
 import crypt
 import os
 import re
@@ -143,7 +144,7 @@ def guess(x, crowd, results):
     while not crowd.is_set():
         n += 1
         name = f"alice:{threading.get_ident()}-{n}"
-        results.append(x.curl("-u", name)[0])
+        results.append(x.curl("-m", "15", "-u", name)[0])
         if results[-1] == 503:
             time.sleep(.05)
 
@@ -166,14 +167,14 @@ def costs(x):
         scrapes.append(cpu_s(x.top.pid) - before)
     for _ in range(3):
         before = time.thread_time()
-        bcrypt("secret", 11)
+        bcrypt("secret", 10)
         hashes.append(time.thread_time() - before)
     return sorted(scrapes)[4], min(hashes)
 
 
 def attacked(x, folder):
     """Guessing does not keep out those who know."""
-    slow = bcrypt("secret", 11)
+    slow = bcrypt("secret", 10)
     x.start(f"basic_auth_users:\n  alice: {slow}\n")
     wait(lambda: x.curl("-u", "alice:secret")[0] == 200)
     scrape_s, hash_s = costs(x)
@@ -194,8 +195,8 @@ def attacked(x, folder):
         t.join()
     print(f"# 20 scrapes in {passed:.2f} s and {hashed} bcrypts among guesses:"
           f" { {s: guesses.count(s) for s in set(guesses)} }")
-    check("guesses are refused or put off", set(guesses) <= {401, 503},
-          guesses)
+    check("guesses are refused or put off, some until they give up",
+          set(guesses) <= {401, 503, 0}, set(guesses))
     check("meanwhile who is known is served, and waits for none of them",
           known == [200] * 20 and hashed < 15, (known, hashed, passed))
 

@@ -78,7 +78,7 @@ def channel_calls(channel, n, total, rng):
             except grpc.RpcError:
                 total["failed"] += 1
             continue
-        n_messages = rng.randint(10, 25) if kind > .6 else 5000
+        n_messages = rng.randint(10, 25) if kind > .6 else 1000000
         got = ask(b"%d" % n_messages)
         if kind <= .6:
             next(got)

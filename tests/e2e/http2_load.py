@@ -25,6 +25,7 @@ class Connection:
     def __init__(self, port, streams, total, seed):
         self.port, self.left, self.total = port, streams, total
         self.rng = random.Random(seed)
+        self.leaves, self.resets = seed % 2, seed // 2 % 2
         self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(
             client_side=True, header_encoding="utf-8"))
         self.queues = {}
@@ -96,7 +97,7 @@ class Connection:
                 continue
             streams = kind < .8
             leave_at = self.rng.randint(1, 4) if kind < .4 else None
-            events = 5000 if leave_at else self.rng.randint(8, 20)
+            events = 1000000 if leave_at else self.rng.randint(8, 20)
             stream = await self.ask("POST", "/v1/chat/completions", json.dumps({
                 "stream": streams, "events": events,
                 "ttft_us": self.rng.randint(0, 50000), "interval_us": 5000,
@@ -112,11 +113,11 @@ class Connection:
         """With two streams that have begun."""
         for _ in range(2):
             stream = await self.ask("POST", "/v1/chat/completions", json.dumps({
-                "stream": True, "events": 5000, "ttft_us": 0,
+                "stream": True, "events": 1000000, "ttft_us": 0,
                 "interval_us": 5000}).encode())
             await self.hear(stream, 1)
             self.total["left"] += 1
-        if self.rng.random() < .5:
+        if self.resets:
             self.writer.get_extra_info("socket").setsockopt(
                 socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
@@ -128,7 +129,7 @@ class Connection:
         await self.flush()
         reading = asyncio.ensure_future(self.read())
         await asyncio.gather(*(self.lane() for _ in range(LANES)))
-        if self.rng.random() < .5:
+        if self.leaves:
             await self.leave()
         else:
             self.h2.close_connection()

@@ -6,6 +6,7 @@ some are idle.  What is in flight must be right at once, but for streams, which
 are known by their next event, and idle connections whose last answer was quick,
 which a server closes.  By each data source of this kernel.  Needs root.
 """
+# time limit: 600 s
 import socket
 import tempfile
 import time
@@ -48,7 +49,7 @@ def through(rung, tmp):
             check(f"{rung}: not on this kernel", True)
             return
         waiting = WAITING + EARLY
-        s = t.state(time.monotonic())
+        s = t.state(0)  # its first: a guess is one for 5 s only
         check(f"{rung}: those that wait are known at once, and as guesses",
               in_flight(s) == waiting and s["guessed"][GENERATION] == waiting
               and s["started"][GENERATION] == 0, s)
@@ -79,7 +80,7 @@ def through(rung, tmp):
         listener.close()
 
 
-def with_probes(tmp):
+def with_probes(tmp, again=5):
     """Idle connections that were quick look like waiting ones, until they are
     closed; those that wait without a head are believed in 5 s.
     Of requests that were seen to begin the oldest is known."""
@@ -98,20 +99,26 @@ def with_probes(tmp):
             x.ask()
             x.answer(SHORT)
         s = t.state(time.monotonic())
+        first = t.state(0)
+        if s["before_ns"] - first["before_ns"] > 4e9 and again:
+            return with_probes(tmp, again - 1)  # the machine stood still
         check("a request on the connection ends the guess",
               s and s["guessed"][GENERATION] == QUICK - 5 + 10, s)
         for x in quick:
             x.close()
         new = Connection(listener)
         waits.append(new)
-        asked = time.monotonic()
+        asked = time.monotonic_ns()
         new.ask()
+        heard = time.monotonic_ns()
         s = t.state(begin + 4, lambda s: not s["guessed"][GENERATION])
+        late = [x for x in t.states() if x["guessed"][GENERATION] and
+                x["before_ns"] / 1e9 > begin + 5]
         check("5 s later no guess is left, and the rest is exact",
-              s and s["before_ns"] / 1e9 < begin + 7 and
-              s["waiting"][GENERATION] == 11, s)
+              s and len(late) <= 3 and s["waiting"][GENERATION] == 11,
+              (s, late))
         check("the oldest request whose beginning was seen",
-              s and 0 <= s["oldest_ns"] / 1e9 - asked < 2, (asked, s))
+              s and asked <= s["oldest_ns"] <= heard, (asked, heard, s))
         for x in waits:
             x.answer(SHORT)
         s = t.state(time.monotonic())

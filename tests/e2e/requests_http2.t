@@ -6,6 +6,7 @@ with h2load: four implementations of frames and header compression, and streams
 that end in every way.  Counts must be equal, by every data source of this
 kernel.  Needs root.
 """
+# time limit: 600 s
 import contextlib
 import json
 import os
@@ -44,8 +45,13 @@ def nghttpd(port, tmp):
 
 
 def web_log(port):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/log") as f:
-        return json.load(f)
+    """Once it knows of the end of each request."""
+    def ended():
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/log") as f:
+            log = json.load(f)
+        return all(r[2] for r in log) and log
+
+    return wait_for("the server knows that all has ended", ended)
 
 
 def web_expected(log):
@@ -100,13 +106,13 @@ class Traffic:
             f"http://127.0.0.1:{self.ports['nghttpd']}/v1/completions"])
         for p in loads.values():
             stack.callback(stop, p)
-        self.clients = {name: p.communicate(timeout=60)[0]
+        self.clients = {name: p.communicate(timeout=240)[0]
                         for name, p in loads.items()}
         settled(self.trackers)
         for t in self.trackers:
             t.end()
         self.logs = {name: web_log(self.ports[name]) for name in WEB}
-        self.logs["gRPC"] = json.loads(self.grpc.communicate(timeout=60)[0])
+        self.logs["gRPC"] = json.loads(self.grpc.communicate(timeout=240)[0])
 
 
 def check_web(traffic, rung, tracker, name):

@@ -132,7 +132,7 @@ class Tracker:
         if self.refused:
             return
         self.process.stdin.close()
-        self.process.wait(60)
+        self.process.wait(120)
         self.out.close()
         with open(self.path, encoding="ascii") as f:
             lines = [json.loads(line) for line in f][1:]
@@ -179,11 +179,31 @@ class Result:
         self.access = None
 
     def fetch(self):
+        """Its log, once it knows of the end of each request."""
         url = f"http://127.0.0.1:{self.port}/log"
-        with urllib.request.urlopen(url) as f:
-            self.log = [dict(zip(("path", "start", "end", "events", "whole"),
-                                 x)) for x in json.load(f)]
+
+        def ended():
+            with urllib.request.urlopen(url) as f:
+                self.log = [
+                    dict(zip(("path", "start", "end", "events", "whole"), x))
+                    for x in json.load(f)]
+            return all(r["end"] for r in self.log)
+
+        wait_for(f"{self.name} knows that all has ended", ended)
         self.ours = [r for r in self.log if r["path"] != "/health"]
+
+    def read_access(self, path, trackers):
+        """The log of nginx, when it has noted those who left, too."""
+        got = max((t.counted(self.front) for t in trackers if not t.refused),
+                  key=lambda x: x["started"], default=None)
+        end = time.monotonic() + 60
+        while True:
+            with open(path, encoding="ascii") as f:
+                self.access = [line.split() for line in f]
+            if (not got or not self.off_by_nginx(got) or
+                    time.monotonic() > end):
+                return
+            time.sleep(.05)
 
     def expected(self):
         """What the server says that it had."""
@@ -280,25 +300,27 @@ def run(names, tmp, load, rungs=(None,), apart=False, gauge=False):
         for r in results:
             r.fetch()
             if r.front:
-                with open(f"{tmp}/access.log", encoding="ascii") as f:
-                    r.access = [line.split() for line in f]
+                r.read_access(f"{tmp}/access.log", trackers)
     return results, trackers
 
 
-def settled(trackers, seconds=10):
-    """The servers have heard of the last clients that left."""
+def settled(trackers, seconds=120):
+    """The servers have heard of the last clients that left, and the trackers
+    have looked since then."""
+    begin_ns = time.monotonic_ns()
+
     def idle(t):
         with open(t.path, "rb") as f:
             f.seek(max(0, os.path.getsize(t.path) - 5000))
             for line in reversed(f.read().splitlines()[:-1]):
                 if line.startswith(b'{"before_ns"'):
                     state = json.loads(line)
-                    return (not sum(state["streaming"]) and
+                    return (state["before_ns"] > begin_ns and
+                            not sum(state["streaming"]) and
                             not sum(state["waiting"]))
         return False
 
     end = time.monotonic() + seconds
-    time.sleep(.2)
     while (not all(idle(t) for t in trackers if not t.refused) and
            time.monotonic() < end):
         time.sleep(.05)

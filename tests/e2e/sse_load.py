@@ -3,7 +3,10 @@
 
 Each user keeps one connection as long as it lasts and does ROUNDS times: a
 health check, then a stream or a JSON completion; some leave a stream in the
-middle by FIN or by RST.  On SIGTERM each ends when its round does.  Prints what was done as one JSON object.
+middle by FIN or by RST; those would go on for hours.  On SIGTERM each ends when
+its round does.  Prints what was done as one JSON object; "spans" has of each
+request for tokens when its first byte was to be sent, when its last one had come
+or it was left, in ns of CLOCK_MONOTONIC, and whether it was left.
 """
 import asyncio
 import json
@@ -13,8 +16,10 @@ import socket
 import ssl
 import struct
 import sys
+import time
 
 PROMPT = "word " * 40
+ENDLESS = 1000000  # tokens
 TLS = None
 if "tls" in sys.argv[4:]:
     TLS = ssl.create_default_context()
@@ -31,6 +36,7 @@ class User:
         if self.writer is None:
             self.reader, self.writer = await asyncio.open_connection(
                 "127.0.0.1", self.port, ssl=TLS)
+        self.asked_ns = time.monotonic_ns()
         self.writer.write(b"%s %s HTTP/1.1\r\nHost: x\r\n"
                           b"Content-Type: application/json\r\n"
                           b"Content-Length: %d\r\n\r\n%s" %
@@ -52,7 +58,11 @@ class User:
         n = int(await self.reader.readline(), 16)
         return (await self.reader.readexactly(n + 2))[:n]
 
+    def over(self, left=False):
+        self.total["spans"].append((self.asked_ns, time.monotonic_ns(), left))
+
     def leave(self):
+        self.over(True)
         if self.rng.random() < .5:
             self.writer.get_extra_info("socket").setsockopt(
                 socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -65,14 +75,16 @@ class User:
         n = self.rng.randint(8, 20)
         leave_at = self.rng.randint(1, 5) if self.rng.random() < .2 else None
         await self.ask(b"POST", b"/v1/chat/completions", json.dumps({
-            "stream": True, "max_tokens": n, "interval_s": self.interval_s,
-            "ttft_s": self.rng.random() * .2, "prompt": PROMPT}).encode())
+            "stream": True, "max_tokens": ENDLESS if leave_at else n,
+            "interval_s": self.interval_s, "ttft_s": self.rng.random() * .2,
+            "prompt": PROMPT}).encode())
         seen = 0
         while data := await self.chunk():
             seen += data.startswith(b"data: {")
             if seen == leave_at:
                 return self.leave()
         assert seen == n, (seen, n)
+        self.over()
         self.total["streams"] += 1
 
     async def completion(self):
@@ -80,6 +92,7 @@ class User:
             "stream": False, "max_tokens": 500, "interval_s": 0,
             "ttft_s": self.rng.random() * .2}).encode())
         await self.reader.readexactly(length)
+        self.over()
         self.total["completions"] += 1
 
     async def probe(self):
@@ -100,7 +113,8 @@ class User:
 
 
 async def main(port, users, rounds):
-    total = dict(enough=False, streams=0, completions=0, probes=0, aborted=0, resets=0)
+    total = dict(enough=False, streams=0, completions=0, probes=0, aborted=0,
+                 resets=0, spans=[])
     asyncio.get_running_loop().add_signal_handler(
         signal.SIGTERM, lambda: total.update(enough=True))
     rng = random.Random(users)

@@ -2,9 +2,8 @@
 """uvicorn_app.py PORT LOG [KEY CERTIFICATE] - a FastAPI server that knows its own load
 
 The outermost ASGI middleware notes every start and end of a request with
-CLOCK_MONOTONIC, which is the clock of the tracker.  A heartbeat notes how its
-event loop gets on, since what happens to a socket reaches the application some
-turns of the loop later.  On SIGTERM all goes to LOG as JSON.
+CLOCK_MONOTONIC, which is the clock of the tracker, and when it began to send the
+last bytes.  On SIGTERM all goes to LOG as JSON.
 """
 import asyncio
 import json
@@ -15,8 +14,6 @@ import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 
-HEARTBEAT_S = 0.002
-
 app = FastAPI()
 now = time.monotonic_ns
 
@@ -25,7 +22,6 @@ class Log:
     def __init__(self, inner):
         self.inner = inner
         self.requests = []
-        self.beats = []
 
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http":
@@ -40,6 +36,7 @@ class Log:
                 r["chunks"] += bool(body) and not body.startswith(
                     (b":", b"data: [DONE]"))
                 r["whole"] = not message.get("more_body", False)
+                r["last_ns"] = now()
             await send(message)
 
         try:
@@ -47,18 +44,8 @@ class Log:
         finally:
             r["end_ns"] = now()
 
-    async def heartbeat(self):
-        while True:
-            self.beats.append(now())
-            await asyncio.sleep(HEARTBEAT_S)
-
 
 log = Log(app)
-
-
-@app.on_event("startup")
-async def startup():
-    log.task = asyncio.get_event_loop().create_task(log.heartbeat())
 
 
 @app.get("/health")
@@ -92,7 +79,7 @@ def main():
     uvicorn.run(log, host="127.0.0.1", port=port, loop="uvloop",
                 http="httptools", log_level="warning", access_log=False, **tls)
     with open(path, "w") as f:
-        json.dump({"requests": log.requests, "beats": log.beats}, f)
+        json.dump({"requests": log.requests}, f)
 
 
 if __name__ == "__main__":
