@@ -3,6 +3,7 @@
 
 Needs root.  The GPU is the simulated one, or one that is named and not there.
 """
+# time limit: 600 s
 import json
 import os
 import signal

@@ -4,6 +4,7 @@
 `moetop demo` starts and ends its own server.  A recording gives back what was
 seen; --listen serves the same snapshot that is printed.
 """
+# time limit: 600 s
 import json
 import os
 import re

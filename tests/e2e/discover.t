@@ -3,6 +3,7 @@
 
 Scripted processes with the titles, sockets and files of real ones.  Needs root.
 """
+# time limit: 600 s
 import contextlib
 import json
 import os

@@ -4,6 +4,7 @@
 Secrets are planted in the environment, command lines, titles, model paths, hosts
 and users of a server and of moetop.  Needs root.
 """
+# time limit: 600 s
 import json
 import os
 import shutil

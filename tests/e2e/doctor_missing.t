@@ -4,6 +4,7 @@
 What can be taken away here is taken away; the rest is shown as files of another
 machine (MOETOP_SYSROOT).  Needs root.
 """
+# time limit: 600 s
 import http.server
 import os
 import shutil

@@ -5,6 +5,7 @@ A simulated server has 8 users, then 32.  What the table of what-ifs said of 32
 tokens per step, and of four replicas merged into one, is compared with what is
 measured then.  The engine counts its cached tokens, so eta is a number.
 """
+# time limit: 600 s
 import json
 import math
 import os

@@ -5,6 +5,7 @@ A stand-in for each engine: a process with its command line, a server with its
 pages, and whatever numbers the test wants.  And the simulated server, whose
 numbers are right.
 """
+# time limit: 600 s
 import http.server
 import json
 import os

@@ -5,6 +5,7 @@ In a pid namespace of its own, so that these are all there are: servers that
 come, end, come again, hang, and share a port number; started as a service
 manager would, with a socket and a watchdog.
 """
+# time limit: 600 s
 import json
 import os
 import signal

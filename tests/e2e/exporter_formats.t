@@ -5,6 +5,7 @@ One server, one moetop; Prometheus scrapes it in text, OpenMetrics and protobuf
 (the first two by proxies that ask for them).  The requests that the histograms
 are about are made and timed here, and noted by the server.
 """
+# time limit: 600 s
 import os
 import socket
 import subprocess

@@ -4,6 +4,7 @@
 Pages, methods, readiness; then scrapers, slow clients and nonsense at once while
 JSON lines go on.  HOSTILE_SECONDS=600 makes a soak of it.
 """
+# time limit: 600 s
 import json
 import os
 import random

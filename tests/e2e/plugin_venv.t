@@ -2,6 +2,7 @@
 """plugin_venv.t - the plugin for vLLM, installed by pip into an environment of
 its own, in a host that loads plugins as vLLM does.
 """
+# time limit: 600 s
 import os
 import shutil
 import subprocess

@@ -4,6 +4,7 @@
 Started by root, by root with --user, and by nobody with file capabilities.
 Needs root.
 """
+# time limit: 600 s
 import json
 import os
 import shutil
