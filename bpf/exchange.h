@@ -72,6 +72,30 @@ static __always_inline int guess_confirm(struct conn *c)
 	return 1;
 }
 
+/*
+ * The server has agreed to go on with HTTP/2: its first frame is next, the
+ * client's preface is to come, and the request is the first stream.
+ */
+HTTP_GLOBAL int response_upgrade(struct conn *c, __u64 now)
+{
+	struct slot *s;
+	struct h2 *h;
+
+	if (!c)
+		return 0;
+	frames_fresh(c, 1);
+	h = h2_find(c);
+	s = response_slot(c);
+	if (h && s) {
+		h->newest = 1;
+		h->out.now_ns = now;
+		stream_upgrade(c, h, s);
+	}
+	response_done(c, now);
+	c->out.state = h ? HTTP_FRAMES : HTTP_OPAQUE;
+	return 0;
+}
+
 /* An event stream begins, or is seen for the first time in its middle. */
 static __always_inline void response_is_stream(struct conn *c, __u64 now)
 {
@@ -219,6 +243,10 @@ static __always_inline void response_head_done(struct conn *c, __u64 now)
 		guess_confirm(c);
 	response_begin(c);
 	c->answer.status = status;
+	if (status == 101 && s->flags & HTTP_H2C) {
+		frames_enter(s, FRAMES_UPGRADED);
+		return;
+	}
 	if (status == 101) {
 		response_done(c, now);
 		s->state = HTTP_OPAQUE;

@@ -436,7 +436,7 @@ HTTP_GLOBAL int frames_resync(READER_PARAM struct conn *c, struct h2 *h,
  * rest of this one, does what is to be done.  There, since the stack of a BPF
  * program is small and every caller's part of it counts.
  */
-enum { FRAMES_FRESH = HTTP_METHOD_PRI, FRAMES_GUESSED };
+enum { FRAMES_FRESH = HTTP_METHOD_PRI, FRAMES_GUESSED, FRAMES_UPGRADED };
 
 static __always_inline void frames_enter(struct http_stream *s, __u32 how)
 {
@@ -483,6 +483,9 @@ HTTP_GLOBAL int frames_fresh(struct conn *c, __u32 out)
 	return 0;
 }
 
+/* The server has agreed to go on with HTTP/2 (exchange.h). */
+HTTP_GLOBAL int response_upgrade(struct conn *c, __u64 now);
+
 /* Both directions are of an older connection. */
 HTTP_GLOBAL int frames_older(struct conn *c)
 {
@@ -508,6 +511,8 @@ HTTP_GLOBAL int frames_call(READER_PARAM struct conn *c, struct reader *r,
 		frames_fresh(c, out);
 	else if (s->method == FRAMES_GUESSED)
 		frames_older(c);
+	else if (s->method == FRAMES_UPGRADED)
+		response_upgrade(c, now);
 	s->method = 0;
 	h = h2_find(c);
 	if (!h)

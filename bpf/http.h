@@ -64,6 +64,7 @@ enum http_flag {
 	HTTP_CODED = 0x200, /* the path is Huffman-coded */
 	HTTP_PATH = 0x400,  /* it is there byte by byte, not by an index */
 	HTTP_CALLS = 0x800, /* content-type: application/grpc */
+	HTTP_H2C = 0x1000,  /* of a head: upgrade: h2c */
 };
 
 /* Result of a scan: the bytes taken, and one of these or none. */
@@ -98,30 +99,36 @@ struct http_window {
 #define HTTP_METHOD_HEAD 0x48454144u
 #define HTTP_METHOD_PRI 0x505249u /* the preface of HTTP/2 */
 
-enum { HTTP_IS_LENGTH = 1, HTTP_IS_CODING = 2, HTTP_IS_TYPE = 4 };
-#define HTTP_IS_ANY 7u
+enum {
+	HTTP_IS_LENGTH = 1,
+	HTTP_IS_CODING = 2,
+	HTTP_IS_TYPE = 4,
+	HTTP_IS_UPGRADE = 8,
+};
+#define HTTP_IS_ANY 15u
 
 /* One table: single strings would go to mergeable sections, unknown to BPF. */
 enum {
 	TEXT_LENGTH,
 	TEXT_CODING,
 	TEXT_TYPE,
+	TEXT_UPGRADE,
 	TEXT_CHUNKED,
 	TEXT_EVENTS,
 	TEXT_DONE,
+	TEXT_H2C,
 	TEXTS
 };
 HTTP_TABLE char http_text[TEXTS][32] = {
-	[TEXT_LENGTH] = "content-length:",
-	[TEXT_CODING] = "transfer-encoding:",
-	[TEXT_TYPE] = "content-type:",
-	[TEXT_CHUNKED] = "chunked",
-	[TEXT_EVENTS] = "text/event-stream",
-	[TEXT_DONE] = "data: [DONE]",
+	[TEXT_LENGTH] = "content-length:", [TEXT_CODING] = "transfer-encoding:",
+	[TEXT_TYPE] = "content-type:",     [TEXT_UPGRADE] = "upgrade:",
+	[TEXT_CHUNKED] = "chunked",        [TEXT_EVENTS] = "text/event-stream",
+	[TEXT_DONE] = "data: [DONE]",      [TEXT_H2C] = "h2c",
 };
 #define HTTP_CHUNKED_BYTES 7u
 #define HTTP_EVENTS_BYTES 17u
 #define HTTP_DONE_BYTES 12u
+#define HTTP_H2C_BYTES 3u
 
 static __always_inline __u8 http_lower(__u8 c)
 {
@@ -205,6 +212,8 @@ static __always_inline void http_name_byte(struct http_stream *s, __u8 c)
 		match &= (__u8)~HTTP_IS_CODING;
 	if (http_text[TEXT_TYPE][at] != lower)
 		match &= (__u8)~HTTP_IS_TYPE;
+	if (http_text[TEXT_UPGRADE][at] != lower)
+		match &= (__u8)~HTTP_IS_UPGRADE;
 	s->match = match;
 	s->pos = at + 1;
 	if (!match) {
@@ -238,6 +247,13 @@ static __always_inline void http_value_byte(struct http_stream *s, __u8 c)
 			s->pos++;
 		else
 			s->pos = HTTP_CHUNKED_BYTES + 1;
+	} else if (s->match == HTTP_IS_UPGRADE) {
+		if (http_text[TEXT_H2C][s->pos & 31] != http_lower(c)) {
+			s->state = HTTP_SKIP;
+		} else if (++s->pos == HTTP_H2C_BYTES) {
+			s->flags |= HTTP_H2C;
+			s->state = HTTP_SKIP;
+		}
 	} else if (http_text[TEXT_EVENTS][s->pos & 31] != http_lower(c)) {
 		s->state = HTTP_SKIP;
 	} else if (++s->pos == HTTP_EVENTS_BYTES) {

@@ -28,7 +28,8 @@ enum { ENDED_COMPLETED, ENDED_BY_CLIENT, ENDED_BY_SERVER };
 /*
  * State word of a slot: one of these, and the endpoint in the next byte.  A
  * guessed one may not exist; it is in the gauge of guesses and in no counter.
- * Nor are those that are inferred from the times of TLS records (tls.h).
+ * Nor are those that are inferred from the times of TLS records (tls.h).  A
+ * taken one is about to become a request.
  */
 enum {
 	SLOT_FREE,
@@ -37,6 +38,7 @@ enum {
 	SLOT_GUESSED,
 	SLOT_TLS_WAITING,
 	SLOT_TLS_STREAMING,
+	SLOT_TAKEN,
 };
 
 /* Of an adopted slot: how sure it is that it exists. */

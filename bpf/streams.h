@@ -78,6 +78,14 @@ struct h2 {
 static __always_inline struct h2 *h2_find(const struct conn *c);
 static __always_inline struct h2 *h2_make(const struct conn *c);
 
+/* Is there a stream in this place? */
+static __always_inline int stream_lives(const struct stream *t)
+{
+	__u64 word = t->slot.state;
+
+	return word != SLOT_FREE && word != SLOT_TAKEN;
+}
+
 /* Where a stream is, STREAMS_MAX if it is not there.  No id comes twice. */
 HTTP_GLOBAL int stream_find(const struct h2 *h, __u32 id)
 {
@@ -87,25 +95,35 @@ HTTP_GLOBAL int stream_find(const struct h2 *h, __u32 id)
 		__u32 at = (id / 2 + i) & (STREAMS_MAX - 1);
 
 		if (h->streams[at].id == id)
-			return h->streams[at].slot.state == SLOT_FREE
-				       ? (int)STREAMS_MAX
-				       : (int)at;
+			return stream_lives(&h->streams[at]) ? (int)at
+							     : (int)STREAMS_MAX;
 	}
 	return STREAMS_MAX;
 }
 
-/* Room for a stream, STREAMS_MAX if there is none. */
-HTTP_GLOBAL int stream_room(const struct h2 *h, __u32 id)
+/* Take room for a stream, STREAMS_MAX if there is none: after a resync both
+ * sides may open streams at the same time. */
+HTTP_GLOBAL int stream_take(struct h2 *h, __u32 id)
 {
 	if (!h)
 		return STREAMS_MAX;
 	for (__u32 i = 0; i < STREAMS_MAX; i++) {
 		__u32 at = (id / 2 + i) & (STREAMS_MAX - 1);
 
-		if (h->streams[at].slot.state == SLOT_FREE)
+		if (h->streams[at].slot.state == SLOT_FREE &&
+		    slot_move(&h->streams[at].slot, SLOT_FREE, SLOT_TAKEN))
 			return (int)at;
 	}
 	return STREAMS_MAX;
+}
+
+/* A stream in the place that was taken for it; its request is to come. */
+static __always_inline void stream_set(struct stream *t, __u32 id, __u32 flags)
+{
+	t->id = id;
+	t->flags = (__u16)flags;
+	t->have = 0;
+	t->answer = (struct answer){ 0 };
 }
 
 /* A request: `out` for one that was only noticed by its answer.  Its place. */
@@ -113,7 +131,7 @@ static __always_inline __u32 stream_open(struct conn *c, struct h2 *h, __u32 id,
 					 __u32 endpoint, const int out)
 {
 	__u64 now = out ? h->out.now_ns : h->in.now_ns;
-	__u32 at = (__u32)stream_room(h, id);
+	__u32 at = (__u32)stream_take(h, id);
 	struct stream *t;
 
 	if (at >= STREAMS_MAX) {
@@ -121,19 +139,41 @@ static __always_inline __u32 stream_open(struct conn *c, struct h2 *h, __u32 id,
 		return STREAMS_MAX;
 	}
 	t = &h->streams[at];
-	t->id = id;
-	t->flags = out ? STREAM_PROBE : 0;
-	t->have = 0;
-	t->answer = (struct answer){ 0 };
+	stream_set(t, id, out ? STREAM_PROBE : 0);
 	t->slot.start_ns = out ? 0 : now;
 	t->slot.path_hash = out ? 0 : c->in.hash;
-	if (slot_move(&t->slot, SLOT_FREE, slot_word(SLOT_WAITING, endpoint)))
+	if (slot_move(&t->slot, SLOT_TAKEN, slot_word(SLOT_WAITING, endpoint)))
 		exchange_add(counters.started[endpoint], 1);
 	/* The life cycle looked at the slots before or looks after the move. */
 	if (c->closed)
 		slot_close(&t->slot, &t->answer, c->port, (__u32)c->closed - 1,
 			   now);
 	return at;
+}
+
+/* The answer to a request of HTTP/1.x is to come on the first stream. */
+HTTP_GLOBAL int stream_upgrade(struct conn *c, struct h2 *h, struct slot *s)
+{
+	struct stream *t;
+	__u64 word;
+	__u32 at;
+
+	if (!c || !h || !s)
+		return 0;
+	at = (__u32)stream_take(h, 1);
+	if (at >= STREAMS_MAX)
+		return 0;
+	t = &h->streams[at];
+	stream_set(t, 1, 0);
+	t->slot.start_ns = s->start_ns;
+	t->slot.path_hash = s->path_hash;
+	word = __sync_lock_test_and_set(&s->state, SLOT_FREE);
+	gauge_add(word, -1);
+	slot_move(&t->slot, SLOT_TAKEN, word);
+	if (c->closed)
+		slot_close(&t->slot, &t->answer, c->port, (__u32)c->closed - 1,
+			   h->out.now_ns);
+	return 0;
 }
 
 /* End the streams above a number. */
@@ -145,7 +185,7 @@ HTTP_GLOBAL int streams_end(struct conn *c, struct h2 *h, __u32 above,
 	for (__u32 i = 0; i < STREAMS_MAX; i++) {
 		struct stream *t = &h->streams[i];
 
-		if (t->slot.state != SLOT_FREE && t->id > above)
+		if (stream_lives(t) && t->id > above)
 			slot_close(&t->slot, &t->answer, c->port, how, now);
 	}
 	return 0;
@@ -165,15 +205,17 @@ HTTP_GLOBAL int h2_close(struct conn *c, __u32 how, __u64 now)
 /* Is a stream older than those that were looked at before? */
 HTTP_GLOBAL int stream_look(struct h2 *h, __u32 at)
 {
-	struct slot *s;
+	struct stream *t;
+	__u64 start_ns;
 
 	if (!h)
 		return 0;
-	s = &h->streams[at & (STREAMS_MAX - 1)].slot;
-	if (s->state == SLOT_FREE || !s->start_ns)
+	t = &h->streams[at & (STREAMS_MAX - 1)];
+	start_ns = t->slot.start_ns;
+	if (!stream_lives(t) || !start_ns)
 		return 0;
-	if (!h->oldest_ns || s->start_ns < h->oldest_ns)
-		h->oldest_ns = s->start_ns;
+	if (!h->oldest_ns || start_ns < h->oldest_ns)
+		h->oldest_ns = start_ns;
 	return 0;
 }
 

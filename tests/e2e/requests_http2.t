@@ -15,10 +15,12 @@ import tempfile
 import urllib.request
 
 from servers import (BIN, GENERATION, HERE, IGNORED, Tracker, accepts,
-                     differing, free_port, settled, start, stop, wait_for)
+                     differing, free_port, hypercorn, settled, start, stop,
+                     wait_for)
 from tap import check
 import tap
 
+UPGRADED = 5  # probes of a connection that begins as HTTP/1.1
 RUNGS = ("K", "F", "P", "C", "S")
 H2LOAD = 300
 WEB = {
@@ -26,9 +28,7 @@ WEB = {
         f"{BIN}/granian", "--interface", "asgi", "--host", "127.0.0.1",
         "--port", str(port), "--workers", "1", "--http", "auto", "--no-ws",
         "--log-level", "error", "servers_app:app"],
-    "hypercorn": lambda port: [
-        f"{BIN}/hypercorn", "-b", f"127.0.0.1:{port}", "--log-level",
-        "error", "servers_app:app"],
+    "hypercorn": hypercorn,
 }
 
 
@@ -104,6 +104,9 @@ class Traffic:
         loads["nghttpd"] = piped([
             "h2load", f"-n{H2LOAD}", "-c4", "-m20", "--header=x-a: b",
             f"http://127.0.0.1:{self.ports['nghttpd']}/v1/completions"])
+        loads["upgrade"] = piped([
+            "nghttp", "-nuv", "-m%d" % UPGRADED,
+            f"http://127.0.0.1:{self.ports['hypercorn']}/health"])
         for p in loads.values():
             stack.callback(stop, p)
         self.clients = {name: p.communicate(timeout=240)[0]
@@ -121,7 +124,8 @@ def check_web(traffic, rung, tracker, name):
     off = differing(got, web_expected(traffic.logs[name]))
     check(f"{rung}: {name}: by its own log", not off, off)
     c = json.loads(traffic.clients[name])
-    off = differing(got, {"completed": c["completed"], "probes": c["probes"],
+    probes = c["probes"] + (UPGRADED if name == "hypercorn" else 0)
+    off = differing(got, {"completed": c["completed"], "probes": probes,
                           "aborted": c["resets"] + c["left"]})
     check(f"{rung}: {name}: by its clients", not off and c["resets"] and
           c["left"], (off, c))
@@ -166,6 +170,9 @@ def main():
               b"%d succeeded" % H2LOAD in traffic.clients["nghttpd"],
               (got, traffic.clients["nghttpd"]))
         check_rest(rung, tracker)
+    said = traffic.clients["upgrade"]
+    check("the upgraded connection spoke HTTP/2", b"Upgrade success" in said and
+          said.count(b":status: 200") == UPGRADED, said)
     tap.end()
 
 

@@ -22,6 +22,7 @@ struct frames_case {
 	const char *name;
 	void (*write)(struct talk *t);
 	unsigned started[ENDPOINTS];
+	unsigned later; /* of those started, by ask_again */
 	unsigned completed;
 	unsigned client_aborted;
 	unsigned server_aborted;
@@ -347,6 +348,52 @@ static void case_goaway(struct talk *t)
 	wire_response(w, 1, FLAG_END_STREAM, "text/plain");
 }
 
+#define UPGRADE                                                   \
+	"POST " PATH_GEN " HTTP/1.1\r\nHost: x\r\n"               \
+	"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n" \
+	"HTTP2-Settings: AAMAAABk\r\nContent-Length: 2\r\n\r\n{}"
+
+/* The answer to a request that asks for HTTP/2 is that of the first stream. */
+static void upgrade_begin(struct talk *t)
+{
+	memset(t, 0, sizeof(*t));
+	wire_text(&t->ask, UPGRADE);
+	wire_text(&t->answer, "HTTP/1.1 101 Switching Protocols\r\n"
+			      "Connection: Upgrade\r\nUpgrade: H2C\r\n\r\n");
+	wire_settings(&t->answer);
+	wire_preface(&t->ask_again);
+}
+
+static void case_upgrade(struct talk *t)
+{
+	upgrade_begin(t);
+	wire_request(&t->ask_again, 3, FLAG_END_STREAM, PATH_GEN);
+	wire_response(&t->answer, 1, 0, SSE_TYPE);
+	wire_data(&t->answer, 1, 0, "data: a\n\n");
+	wire_data(&t->answer_again, 1, FLAG_END_STREAM, "data: b\n\n");
+	wire_response(&t->answer_again, 3, FLAG_END_STREAM, "text/plain");
+}
+
+static void case_upgrade_reset(struct talk *t)
+{
+	upgrade_begin(t);
+	wire_reset(&t->ask_again, 1);
+	wire_request(&t->ask_again, 3, FLAG_END_STREAM, "/health");
+	wire_response(&t->answer_again, 3, FLAG_END_STREAM, "text/plain");
+}
+
+/* A server that knows no HTTP/2 answers as ever. */
+static void case_no_upgrade(struct talk *t)
+{
+	memset(t, 0, sizeof(*t));
+	wire_text(&t->ask, UPGRADE);
+	wire_text(&t->answer, "HTTP/1.1 200 OK\r\nUpgrade: h2c\r\n"
+			      "Content-Length: 2\r\n\r\n{}");
+	wire_text(&t->ask_again, "GET /health HTTP/1.1\r\n\r\n");
+	wire_text(&t->answer_again,
+		  "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+}
+
 #define CASE_GEN .started[ENDPOINT_GENERATION]
 #define CASE_IGNORED .started[ENDPOINT_IGNORED]
 
@@ -386,6 +433,15 @@ static const struct frames_case frames_cases[] = {
 	  .completed = 1, .client_aborted = 1, .events = 1 },
 	{ "reset by the server", case_server_reset, CASE_GEN = 2,
 	  .completed = 1, .server_aborted = 1, .events = 1 },
+	{ "upgrade of HTTP/1.1, then a second stream", case_upgrade,
+	  CASE_GEN = 2, .later = 1, .completed = 2, .events = 2,
+	  .body_bytes = 18 },
+	{ "an upgraded request is reset by the client", case_upgrade_reset,
+	  CASE_GEN = 1, CASE_IGNORED = 1, .later = 1, .completed = 1,
+	  .client_aborted = 1 },
+	{ "an upgrade that the server does not want", case_no_upgrade,
+	  CASE_GEN = 1, CASE_IGNORED = 1, .later = 1, .completed = 2,
+	  .body_bytes = 2 },
 	{ "the server goes away", case_goaway, CASE_GEN = 2, .completed = 1,
 	  .server_aborted = 1 },
 };

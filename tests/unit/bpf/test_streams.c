@@ -207,6 +207,27 @@ static void without_room_the_connection_is_left_alone(void **state)
 
 /* ---- in the middle, and out of step -------------------------------------- */
 
+/* Both sides open a stream, and each begins where the other has not ended. */
+static void both_sides_open_streams_at_once(void **state)
+{
+	const __u32 id = 1 + 2 * STREAMS_MAX; /* the place of 1, too */
+	int at;
+
+	(void)state;
+	begin();
+	harness_h2.adopts = 1;
+	at = stream_take(&harness_h2, 1);
+	assert_int_equal(at, 0);
+	assert_int_equal(stream_find(&harness_h2, 0), STREAMS_MAX);
+	event(id, 0);
+	assert_int_equal(stream_find(&harness_h2, id), 1);
+	assert_int_equal(harness_in_flight(), 1);
+	assert_int_equal(harness_h2.streams[0].slot.state, SLOT_TAKEN);
+	streams_end(&connection, &harness_h2, 0, ENDED_COMPLETED, 1);
+	assert_int_equal(harness_h2.streams[0].slot.state, SLOT_TAKEN);
+	assert_int_equal(harness_in_flight(), 0);
+}
+
 static void older_connection_is_known_by_its_frames(void **state)
 {
 	(void)state;
@@ -505,6 +526,7 @@ int main(void)
 			streams_beyond_the_table_are_told_and_leave_nothing),
 		cmocka_unit_test(long_stream_among_many_short_ones),
 		cmocka_unit_test(without_room_the_connection_is_left_alone),
+		cmocka_unit_test(both_sides_open_streams_at_once),
 		cmocka_unit_test(older_connection_is_known_by_its_frames),
 		cmocka_unit_test(table_of_older_fields_is_not_guessed_at),
 		cmocka_unit_test(
