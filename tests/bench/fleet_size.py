@@ -12,12 +12,16 @@ import http.server
 import json
 import os
 import shutil
-import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 import urllib.request
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                "..", "e2e"))
+from tap import free_port  # noqa: E402
 
 O = os.path.abspath(os.environ.get("O", "build"))
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
@@ -42,12 +46,6 @@ class Sink(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def get(port, path="/metrics", **headers):

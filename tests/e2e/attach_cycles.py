@@ -16,6 +16,8 @@ import tempfile
 import threading
 import time
 
+import tap
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 O = os.path.abspath(os.environ.get("O", os.path.join(ROOT, "build")))
@@ -349,18 +351,12 @@ class Load:
                 self.total["dropped"] + self.total["aborted"])
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 class Uvicorn(Target):
     """FastAPI on uvicorn, uvloop and httptools: a real server of streams."""
 
     def __init__(self):
         self.log = tempfile.NamedTemporaryFile()
-        self.port = free_port()
+        self.port = tap.free_port()
         super().__init__(["/bin/sh", "-c", "echo ready; exec /usr/bin/python3 "
                           f"{HERE}/uvicorn_app.py {self.port} "
                           f"{self.log.name}"], stderr=subprocess.DEVNULL)

@@ -54,6 +54,11 @@ def uvicorn(loop, http):
         "--log-level", "error"]
 
 
+def hypercorn(port):
+    return [f"{BIN}/hypercorn", "-b", f"127.0.0.1:{port}", "--log-level",
+            "error", "servers_app:app"]
+
+
 SERVERS = {
     "uvicorn, uvloop, httptools": uvicorn("uvloop", "httptools"),
     "uvicorn, asyncio, h11": uvicorn("asyncio", "h11"),
@@ -61,9 +66,7 @@ SERVERS = {
         f"{BIN}/granian", "--interface", "asgi", "--host", "127.0.0.1",
         "--port", str(port), "--workers", "1", "--http", "1", "--no-ws",
         "--log-level", "error", "servers_app:app"],
-    "hypercorn": lambda port: [
-        f"{BIN}/hypercorn", "-b", f"127.0.0.1:{port}", "--log-level",
-        "error", "servers_app:app"],
+    "hypercorn": hypercorn,
     "aiohttp": lambda port: [
         f"{BIN}/python", "servers_app.py", str(port)],
     "nginx, uvicorn behind": uvicorn("uvloop", "httptools"),

@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,17 +22,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
 import streams
 import tap
 from host import O, wait
+from tap import free_port
 
 VENV = os.environ.get("VENV", f"{O}/vllm/venv")
 MOETOP = f"{O}/moetop"
 START_S = 300
 SEQUENCES = 24
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Server:
