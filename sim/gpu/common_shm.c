@@ -26,6 +26,14 @@ uint64_t sim_now(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+/* The PID namespace of this process. */
+static uint32_t pid_space(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) ? 0 : (uint32_t)st.st_ino;
+}
+
 /* Field 22 of /proc/PID/stat, 0 when the process is gone. */
 static uint64_t proc_start(uint32_t pid)
 {
@@ -248,7 +256,7 @@ int sim_shm_between(const struct sim_shm *s, const uint64_t *edge, unsigned n,
 	return -EAGAIN;
 }
 
-/* Map the file if its process lives; remove it if not. */
+/* Map the file if its process lives; remove it if not, and it is one of ours. */
 static struct sim_shm *map_live(const char *name)
 {
 	struct sim_shm *s = MAP_FAILED;
@@ -273,8 +281,9 @@ static struct sim_shm *map_live(const char *name)
 	atomic_thread_fence(memory_order_acquire);
 	dead = proc_start(s->pid) != s->proc_start;
 	if (dead) {
+		if (s->pid_space == pid_space())
+			unlink(path);
 		munmap(s, sizeof(*s));
-		unlink(path);
 		return NULL;
 	}
 	return s;
@@ -338,6 +347,7 @@ struct sim_shm *sim_shm_create(uint32_t device, uint32_t gpu)
 	s->version = SIM_SHM_VERSION;
 	s->pid = pid;
 	s->proc_start = proc_start(pid);
+	s->pid_space = pid_space();
 	s->device = device;
 	s->gpu = gpu;
 	s->no_counters = (uint32_t)sim_fault("no_counters", NULL);

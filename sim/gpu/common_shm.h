@@ -45,7 +45,7 @@ struct sim_shm {
 	uint64_t proc_start;  /* /proc/PID/stat field 22: guards pid reuse */
 	uint32_t device, gpu; /* physical index; position in the GPU table */
 	uint32_t no_counters; /* the fault of that name */
-	uint32_t reserved;
+	uint32_t pid_space;   /* whose pid it is: elsewhere it means nothing */
 	_Atomic uint64_t memory_used_bytes;
 	_Atomic uint64_t seq;   /* odd while the writer is at work */
 	_Atomic uint64_t count; /* segments ever published */

@@ -2,8 +2,9 @@
  * nvml_api.h - NVML as far as the simulated libnvidia-ml.so.1 has it
  *
  * Written from the documented interface of NVML 13.  The devices are those
- * that live processes with the simulated libcuda publish (common_shm.h); a
- * position that none of them names is an idle device.
+ * that live processes with the simulated libcuda publish (common_shm.h), or
+ * have published since this library was loaded; a position that none of them
+ * names is an idle device.
  */
 #ifndef MOETOP_SIM_GPU_NVML_API_H
 #define MOETOP_SIM_GPU_NVML_API_H

@@ -52,6 +52,23 @@ static void visit(void *arg, const struct sim_shm *s)
 		add(&v->before, &c);
 }
 
+/* A machine loses no GPU when the processes on it end. */
+static void keep_devices(struct nvml_view *v)
+{
+	static _Atomic unsigned most;
+	static _Atomic(const struct sim_gpu_type *) type;
+	unsigned was = atomic_load(&most);
+
+	if (v->type)
+		atomic_store(&type, v->type);
+	v->type = atomic_load(&type);
+	while (was < v->devices &&
+	       !atomic_compare_exchange_weak(&most, &was, v->devices))
+		;
+	if (v->devices < was)
+		v->devices = was;
+}
+
 int nvml_look(const void *device, uint64_t window_ns, struct nvml_view *out)
 {
 	size_t index = (uintptr_t)device - (uintptr_t)devices;
@@ -64,6 +81,7 @@ int nvml_look(const void *device, uint64_t window_ns, struct nvml_view *out)
 	out->at_ns = sim_now();
 	out->before_ns = window_ns ? out->at_ns - window_ns : 0;
 	sim_shm_scan(visit, out);
+	keep_devices(out);
 	return index < out->devices ? NVML_SUCCESS
 				    : NVML_ERROR_INVALID_ARGUMENT;
 }

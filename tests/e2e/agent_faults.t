@@ -31,7 +31,7 @@ class Run:
             [f"{L.O}/sim/moetop-sim", "--model",
              f"{L.MODELS}/qwen3-30b.json", "--users", str(USERS), "--port",
              "0", "--truth", self.log, "--duration", "60", *options],
-            env=dict(os.environ, MOETOP_PERIOD_MS="1500",
+            env=dict(os.environ, **L.ANY_PRICE, MOETOP_PERIOD_MS="1500",
                      MOETOP_SIM_FAULT=fault, MOETOP_RENEW_MS="1000",
                      CUDA_INJECTION64_PATH=f"{L.O}/libmoetop-agent.so", **env),
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -13,12 +13,15 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, HERE)
 import ring as R  # noqa: E402
-from tap import slowness  # noqa: E402
+from layers import ANY_PRICE  # noqa: E402
+from tap import Watch  # noqa: E402
 
 O = os.path.abspath(os.environ.get("O", os.path.join(ROOT, "build")))
 AGENT = f"{O}/libmoetop-agent.so"
 SIM = f"{O}/sim/moetop-sim"
 MODEL = os.path.join(ROOT, "sim/models/qwen3-30b.json")
+
+SOON_S = 90  # a deadline of what a busy machine may delay
 
 number, failed = 0, 0
 
@@ -57,7 +60,7 @@ agent = ctypes.CDLL(sys.argv[1])
 start = time.monotonic()
 assert agent.InitializeInjection() == 1
 assert agent.InitializeInjection() == 1
-assert time.monotonic() - start < 5
+assert time.monotonic() - start < 20
 print("up", flush=True)
 for line in sys.stdin:
     if line == "fork\\n":
@@ -88,7 +91,7 @@ class Host:
 
     def __exit__(self, *_):
         self.process.stdin.close()
-        self.process.wait(10)
+        self.process.wait(60)
 
 
 def disabled(records):
@@ -98,7 +101,8 @@ def disabled(records):
 
 def expect_disabled(name, host, reason):
     ring = R.attach(host.process.pid)
-    records = R.collect(ring, disabled, 10)
+    records = R.collect(ring, lambda r: disabled(r) and any(
+        x.type == R.TEXT and x.level == 2 for x in r), SOON_S)
     said = disabled(records)
     texts = [r.text for r in records if r.type == R.TEXT and r.level == 2]
     check(host.up, f"{name}: InitializeInjection returns 1, twice, at once")
@@ -147,9 +151,9 @@ class Server:
     def __init__(self, *options, **env):
         self.folder = tempfile.TemporaryDirectory()
         env = dict(os.environ, CUDA_INJECTION64_PATH=AGENT,
-                   MOETOP_PERIOD_MS="1500", **env)
+                   MOETOP_PERIOD_MS="1500", **ANY_PRICE, **env)
         self.process = subprocess.Popen(
-            [SIM, "--model", MODEL, "--port", "0", "--duration", "60",
+            [SIM, "--model", MODEL, "--port", "0", "--duration", "200",
              "--users", "4", *options], env=env, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL)
 
@@ -158,7 +162,7 @@ class Server:
 
     def __exit__(self, *_):
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(60)
         self.folder.cleanup()
 
 
@@ -196,47 +200,67 @@ def wait(condition, deadline_s):
     return False
 
 
+def agents_threads(pid):
+    return [n for n in threads(pid) if n.startswith("moetop")
+            and n != "moetop-sim"]
+
+
+def long_life(records, steps=400):
+    """The steps that it has counted, once they are that many."""
+    counted = max((r.decode_steps for r in records if r.type == R.TICK),
+                  default=0)
+    return counted if counted > steps else 0
+
+
 def test_detach():
     with Server() as p:
         ring = R.attach(p.pid)
-        check(windows(R.collect(ring, windows, 15)), "server: a window opens")
+        first = R.collect(ring, lambda r: windows(r) and long_life(r), SOON_S)
+        check(windows(first), "server: a window opens")
+        before_steps = long_life(first)
         check("moetop" in threads(p.pid), "the agent's thread is named moetop")
         ring.close(detach=True)
-        check(wait(lambda: ring.state == "stub", 10),
+        check(wait(lambda: ring.state == "stub", SOON_S),
               "detach ends in the stub state", ring.state)
-        check([n for n in threads(p.pid) if n.startswith("moetop")
-               and n != "moetop-sim"] == ["moetop"],
+        check(wait(lambda: agents_threads(p.pid) == ["moetop"], SOON_S),
               "one thread of the agent is left", str(threads(p.pid)))
         before = thread_cpu(p.pid, "moetop")
         check(not wait(lambda: bool(ring.read()), 1), "the ring is silent")
         check(thread_cpu(p.pid, "moetop") == before,
               "the stub uses no processor")
         check(p.poll() is None, "the server lives on")
+        ring.read()
+        opened_ns = R.now_ns()
         ring.open()
-        records = R.collect(ring, windows, 15)
+        records = R.collect(ring, lambda r: windows(r) and any(
+            x.type == R.ROWS for x in r), SOON_S)
         check(windows(records) and ring.lives == 2,
               "a new collector wakes it, and gets a window",
               f"{ring.state} {ring.lives}")
         check(any(r.type == R.ROWS for r in records) and not ring.late,
               "what it saw at capture still holds: rows are sampled")
         ticks = [r for r in records if r.type == R.TICK]
-        check(ticks and ticks[0].windows == 0 and ticks[0].decode_steps < 100,
+        # no step is as short as a millisecond
+        most = ticks and (ticks[0].time_ns - opened_ns) / 1e6
+        check(ticks and ticks[0].windows == 0 and
+              ticks[0].decode_steps <= most < before_steps,
               "its counters start from zero",
-              str([t.decode_steps for t in ticks][:1]))
+              str([(t.decode_steps, most, before_steps) for t in ticks][:1]))
 
 
 def test_quiet():
     with Server() as p:
         ring = R.attach(p.pid)
-        check(windows(R.collect(ring, windows, 15)), "a collector, a window")
+        check(windows(R.collect(ring, windows, SOON_S)), "a collector, a window")
         ring.read()
         # The collector dies: two seconds later nothing is written any more.
-        silent_at = time.monotonic() + 2.6
-        wait(lambda: time.monotonic() > silent_at, 5)
-        ring.read()
-        check(not wait(lambda: bool(ring.read()), 2),
+        def silent():
+            time.sleep(1)
+            return not ring.read()
+        check(wait(silent, SOON_S) and
+              not wait(lambda: bool(ring.read()), 2),
               "without a collector the agent falls silent")
-        records = R.collect(ring, windows, 10)
+        records = R.collect(ring, windows, SOON_S)
         check(windows(records), "a new collector gets a window")
 
 
@@ -244,7 +268,7 @@ def test_other_client():
     with Server(MOETOP_SIM_FAULT="subscribe39") as p:
         ring = R.attach(p.pid)
         records = R.collect(ring, lambda r: ring.state == "yielded" and any(
-            x.type == R.TEXT and x.level for x in r), 10)
+            x.type == R.TEXT and x.level for x in r), SOON_S)
         check(ring.state == "yielded" and ring.reason == "other_client",
               "a profiler that was there first: yielded, other_client")
         check(sum(r.type == R.TEXT and "yields" in r.text
@@ -265,7 +289,7 @@ def test_record_cap():
             lives = renewals(records)
             return len(lives) > 1 and bool(windows(records[lives[1]:]))
 
-        records = R.collect(ring, renewed, 50)
+        records = R.collect(ring, renewed, SOON_S)
         check(renewed(records), "used up records: a new CUPTI life, and "
               "windows go on", str([r.text for r in records
                                     if r.type == R.TEXT]))
@@ -281,16 +305,18 @@ def test_record_cap():
 def test_flapping_collector():
     """Windows that the collector leaves are aborted, and counted all the same.
     """
-    with Server(MOETOP_RECORD_CAP="20000", MOETOP_WINDOW_MS="5000",
+    with Server(MOETOP_RECORD_CAP="20000", MOETOP_WINDOW_MS="15000",
                 MOETOP_RENEW_MS="1000") as p:
         ring = R.attach(p.pid)
         records = R.collect(ring, lambda r: any(
-            x.type == R.TICK and x.kernel_records > 20000 for x in r), 15)
+            x.type == R.TICK and x.kernel_records > 20000 for x in r), 40)
         check(not windows(records), "a long window is open")
-        # Two seconds without a beat end it, three before its time.
-        wait(lambda: ring.state == "idle", 4)
-        check(ring.state == "idle", "it ends when the collector is gone")
-        records = R.collect(ring, renewals, 15)
+        # Two seconds without a beat end it, long before its time.
+        watch = Watch()
+        wait(lambda: ring.state == "idle", 50)
+        check(ring.state == "idle" and watch.within(10),
+              "it ends when the collector is gone", watch.seconds())
+        records = R.collect(ring, renewals, SOON_S)
         check(renewals(records),
               "a window that the collector leaves counts for the record cap")
         check(p.poll() is None, "the server lives on")
@@ -300,7 +326,7 @@ def test_exact_rows():
     with Server(MOETOP_ROWS="2") as p:
         ring = R.attach(p.pid)
         records = R.collect(ring, lambda r: any(
-            x.type == R.ROWS and x.exact_cells for x in r), 15)
+            x.type == R.ROWS and x.exact_cells for x in r), SOON_S)
         texts = [r.text for r in records if r.type == R.TEXT]
         check(sum("rows: exact" in t for t in texts) == 1,
               "rows mode 2: one line says that graphs keep their rows",
@@ -314,20 +340,20 @@ def test_exit():
         ring = R.attach(p.pid)
         R.collect(ring, lambda r: any(
             x.type == R.STATUS and R.STATES[x.state] == "window" for x in r),
-            15)
-        start = time.monotonic()
+            SOON_S)
+        watch = Watch()
         p.terminate()
         rc = p.wait(60)
-        check(rc == 0 and time.monotonic() - start < 3 * slowness(),
+        check(rc == 0 and watch.within(3),
               "a server that ends in a window ends well, and at once",
-              f"exit {rc} after {time.monotonic() - start:.1f} s")
+              f"exit {rc} after {watch.seconds():.1f} s")
 
 
 def test_zero_stamps():
     with Server(MOETOP_SIM_FAULT="zero_stamps=5000") as p:
         ring = R.attach(p.pid)
         records = R.collect(ring, lambda r: any(
-            x.type == R.TICK and x.bad_stamps > 0 for x in r), 15)
+            x.type == R.TICK and x.bad_stamps > 0 for x in r), SOON_S)
         ticks = [r for r in records if r.type == R.TICK]
         check(ticks and ticks[-1].bad_stamps > 0
               and ticks[-1].records_dropped >= ticks[-1].bad_stamps,
@@ -338,7 +364,7 @@ def test_zero_stamps():
 def test_fatal():
     with Server(MOETOP_SIM_FAULT="fatal=5000") as p:
         ring = R.attach(p.pid)
-        said = disabled(R.collect(ring, disabled, 15))
+        said = disabled(R.collect(ring, disabled, SOON_S))
         check(said and R.REASONS[said[0].reason] == "fatal",
               "a fatal error of CUPTI: disabled, fatal",
               str([R.REASONS[s.reason] for s in said]))

@@ -12,7 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import ring as R  # noqa: E402
 from host import AGENT, O, Host, counts, status_kb, wait  # noqa: E402
-from tap import check, end, results, slowness  # noqa: E402
+from tap import check, end, results  # noqa: E402
 
 VALGRIND = ("valgrind", "--error-exitcode=9", "--leak-check=full",
             "--show-leak-kinds=definite", "--errors-for-leak-kinds=definite",
@@ -64,11 +64,11 @@ def test_valgrind():
             host.do("init", "capture")
             ring = R.attach(host.pid)
             host.do("eager 20", "run")
-            seen = windows(R.collect(ring, lambda r: len(windows(r)) > 1, 60))
+            seen = windows(R.collect(ring, lambda r: len(windows(r)) > 1, 120))
             check("under valgrind: windows with layers",
                   len(seen) > 1 and seen[-1].layers_seen == 6, ring.state)
             lives = [sleep(ring) and rise(ring) for _ in range(3)]
-            R.collect(ring, windows, 60)
+            R.collect(ring, windows, 120)
             host.do("stop")
             lives += [sleep(ring) and rise(ring)]  # no call comes
             check("under valgrind: it sleeps and rises", all(lives), lives)
@@ -116,9 +116,9 @@ def test_real():
             check(f"{name}, no driver: 40 lives leave nothing behind",
                   all(good) and early[0] == late[0]
                   and late[1] - early[1] < 1000, (good, early, late))
-            code, seconds = host.quit()
+            code, watch = host.quit()
             check(f"{name}, no driver: the host ends well, at once",
-                  code == 0 and seconds < 2 * slowness(), (code, seconds))
+                  code == 0 and watch.within(2), (code, watch.seconds()))
         if shutil.which("valgrind"):
             with tempfile.TemporaryDirectory() as folder:
                 real_under_valgrind(name, path, folder)

@@ -12,8 +12,9 @@ sys.path.insert(0, HERE)
 import ring as R  # noqa: E402
 from host import (ACTIVE, AGENT, LAYERS, O, ROWS, SINGLE, Host, counts,  # noqa
                   rings, status_kb, wait)
-from tap import check, end, slowness  # noqa: E402
+from tap import check, end  # noqa: E402
 
+SOON_S = 90  # a deadline of what a busy machine may delay
 # The most that docs/OVERHEAD.md states, MB more than without the agent.
 IDLE_MB, WINDOW_MB, STUB_MB = 28, 131, 12
 
@@ -27,7 +28,7 @@ def rows(records):
 
 
 def collect_windows(ring, n):
-    return R.collect(ring, lambda r: len(windows(r)) >= n, 20)
+    return R.collect(ring, lambda r: len(windows(r)) >= n, SOON_S)
 
 
 def sleep(ring):
@@ -60,6 +61,18 @@ def attached(host, *before):
     return ring
 
 
+def settled(pid):
+    """What it has, once that has not changed for a quarter of a second: threads
+    end a moment after the fall."""
+    last, same = None, 0
+    while same < 5:
+        now = counts(pid)
+        same = same + 1 if now == last else 0
+        last = now
+        time.sleep(.05)
+    return last
+
+
 def test_before_cuda():
     """A plugin loads the agent long before CUDA starts, and then forks."""
     with Host(CUDA_INJECTION64_PATH=AGENT) as host:
@@ -87,9 +100,9 @@ def test_before_cuda():
         check("CUDA starts in the parent: its agent follows",
               wait(lambda: mine.state == "idle") and not mine.late,
               mine.state)
-        code, seconds = host.quit()
-        check("and it ends well, at once", code == 0 and seconds < slowness(),
-              (code, seconds))
+        code, watch = host.quit()
+        check("and it ends well, at once", code == 0 and watch.within(1),
+              (code, watch.seconds()))
 
 
 def test_forks_at_work():
@@ -97,7 +110,7 @@ def test_forks_at_work():
     with Host(CUDA_INJECTION64_PATH=AGENT, MOETOP_WINDOW_MS="5000") as host:
         host.do("init", "capture", "run")
         ring = R.attach(host.pid)
-        R.collect(ring, lambda r: ring.state == "window", 10)
+        R.collect(ring, lambda r: ring.state == "window", SOON_S)
         ends, held = [], []
         for _ in range(10):
             child = int(host.ask("fork").split()[1])
@@ -134,7 +147,8 @@ def test_knowledge():
               ring.late and not rows(records), len(rows(records)))
         host.do("stop", "capture", "run")
         ring.control("wish", 1)
-        records = R.collect(ring, lambda r: bool(rows(r)), 15)
+        records = R.collect(ring, lambda r: bool(rows(r)) and
+                            bool(windows(r)), SOON_S)
         check("one that is captured now: rows are exact", exact(records))
         host.do("stop")
 
@@ -185,10 +199,12 @@ def test_memory():
               mb())
         sleep(ring)
         check(f"asleep: less than {STUB_MB} MB", mb() < STUB_MB, mb())
-        now = counts(host.pid)
+
+        def left():
+            now = counts(host.pid)
+            return now[0] == at_first[0] + 1 and now[2] <= at_first[2] + 2
         check("asleep: one descriptor and one thread, and CUPTI's own",
-              now[0] == at_first[0] + 1 and now[2] <= at_first[2] + 2,
-              (at_first, now))
+              wait(left), (at_first, counts(host.pid)))
 
 
 def test_cycles(n=60):
@@ -204,8 +220,8 @@ def test_cycles(n=60):
             if not sleep(ring):
                 break
             if i == 9:
-                early = counts(host.pid), status_kb(host.pid, "VmRSS")
-        late = counts(host.pid), status_kb(host.pid, "VmRSS")
+                early = settled(host.pid), status_kb(host.pid, "VmRSS")
+        late = settled(host.pid), status_kb(host.pid, "VmRSS")
         check(f"{n} lives: it rises and sleeps every time",
               ring.state == "stub" and ring.lives == n + 1,
               (ring.state, ring.lives))
@@ -214,9 +230,9 @@ def test_cycles(n=60):
         check("memory as after the tenth", late[1] - early[1] < 3000,
               (early, late))
         check("no step failed", host.ask("stop") == "ok")
-        code, seconds = host.quit()
+        code, watch = host.quit()
         check("exit does not wait for a sleeper", code == 0 and
-              seconds < 0.5 * slowness(), (code, seconds))
+              watch.within(0.5), (code, watch.seconds()))
 
 
 def test_leaving_at_exit():
@@ -226,9 +242,9 @@ def test_leaving_at_exit():
             collect_windows(ring, 1)
             ring.close(detach=True)
             time.sleep(delay)
-            code, seconds = host.quit()
+            code, watch = host.quit()
             check(f"exit {delay} s after a detach: well, and at once",
-                  code == 0 and seconds < slowness(), (code, seconds))
+                  code == 0 and watch.within(1), (code, watch.seconds()))
 
 
 def test_collector_gone():
@@ -239,12 +255,12 @@ def test_collector_gone():
               not wait(lambda: ring.state != "idle", 4), ring.state)
         ring.open()
         check("watched once, then left: it falls asleep",
-              wait(lambda: ring.state == "stub", 8), ring.state)
+              wait(lambda: ring.state == "stub"), ring.state)
     with Host(MOETOP_GONE_MS="2000") as host:
         host.do("init", "capture", f"inject {AGENT}")
         ring = R.Ring(host.pid)
         check("injected, and nobody comes: it falls asleep",
-              wait(lambda: ring.state == "stub", 8), ring.state)
+              wait(lambda: ring.state == "stub"), ring.state)
 
 
 def test_signals():

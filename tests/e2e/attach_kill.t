@@ -4,6 +4,7 @@
 At random moments of attach, window and detach, with 200 streams on the server.
 `make soak` does it 1000 and 200 times.
 """
+# time limit: 600 s
 import attach_scenarios as S
 import tap
 from tap import check

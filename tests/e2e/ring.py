@@ -154,7 +154,19 @@ class Ring:
         return self.get(LOST)
 
 
-def attach(pid, deadline_s=20):
+def held(pid, kind):
+    """Records of a type that the ring still holds, oldest first, without being
+    its reader."""
+    ring = Ring(pid)
+    head, out = ring.get(HEAD), []
+    for n in range(max(0, head - ring.capacity + 1), head):
+        at = HEADER + n % ring.capacity * RECORD
+        if ring.get(at, "=I") == kind:
+            out.append(Record(ring.map[at:at + RECORD]))
+    return out
+
+
+def attach(pid, deadline_s=120):
     end = time.monotonic() + deadline_s
     while True:
         try:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 
-from tap import slowness
+from tap import Watch, slowness
 
 OUT = os.path.join(os.environ.get("O", "build"), "sim")
 TESTS = 0
@@ -50,7 +50,7 @@ class Server:
         self.port = int(line.rsplit(":", 1)[1])
 
     def ask(self, method, path, body=None):
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         c.request(method, path, body)
         r = c.getresponse()
         text = r.read()
@@ -61,7 +61,7 @@ class Server:
         return self.ask("POST", path, json.dumps(fields))
 
     def connect(self):
-        s = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        s = socket.create_connection(("127.0.0.1", self.port), timeout=60)
         return s
 
     def metric(self, name):
@@ -77,7 +77,7 @@ class Server:
     def load(self, *options):
         out = subprocess.run(
             [f"{OUT}/moetop-load", "--url", f"http://127.0.0.1:{self.port}",
-             *options], stdout=subprocess.PIPE, text=True, timeout=60)
+             *options], stdout=subprocess.PIPE, text=True, timeout=120)
         return json.loads(out.stdout)
 
     def lines(self, kind):
@@ -88,15 +88,15 @@ class Server:
                     yield words[1:]
 
     def end(self):
-        """SIGTERM; (exit status, seconds)."""
-        start = time.monotonic()
+        """SIGTERM; (exit status, the time that it took)."""
+        watch = Watch()
         self.process.send_signal(signal.SIGTERM)
         try:
-            status = self.process.wait(10)
+            status = self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             status = self.process.wait()
-        return status, time.monotonic() - start
+        return status, watch.stop()
 
     def totals(self):
         last = list(self.lines("T"))[-1]
@@ -184,6 +184,12 @@ def test_whole(s):
           "chat answers as the assistant", text)
 
 
+def tokens_of(chunks):
+    """A token is a word; those that wait for a late writer share an event."""
+    return sum(len(c["text"].split()) for x in chunks[:-1]
+               for c in json.loads(x[6:])["choices"])
+
+
 def test_stream(s):
     fields = {"prompt": "x", "max_tokens": 6, "stream": True,
               "ignore_eos": True, "stream_options": {"include_usage": True}}
@@ -191,31 +197,35 @@ def test_stream(s):
         for turn in ("first", "second on the same connection"):
             c.sendall(request_bytes("/v1/completions", fields))
             head, chunks = read_chunks(f)
-            tokens = sum(len(json.loads(x[6:])["choices"]) for x in chunks[:-1])
+            tokens = tokens_of(chunks)
             check("transfer-encoding: chunked" in head and
                   "content-type: text/event-stream; charset=utf-8" in head,
                   f"{turn} stream: head", head)
             check(all(x.startswith(b"data: ") and x.endswith(b"\n\n")
                       for x in chunks), f"{turn} stream: a chunk is an event")
             check(chunks[-1] == b"data: [DONE]\n\n" and tokens == 6,
-                  f"{turn} stream: one event a token, then [DONE]", chunks)
+                  f"{turn} stream: each token in an event, then [DONE]", chunks)
             check(json.loads(chunks[-2][6:])["usage"]["completion_tokens"] == 6,
                   f"{turn} stream: usage on request")
 
 
 def test_head_comes_first(s):
-    """A long prompt delays the first token, not the head."""
-    with s.connect() as c:
-        c.sendall(request_bytes("/v1/completions", {
-            "prompt": [1] * 40000, "max_tokens": 1, "stream": True}))
-        first = c.recv(65536)
-        check(first.startswith(b"HTTP/1.1 200") and b"data:" not in first,
-              "the head is sent before the first token", first)
-        while b"[DONE]" not in first:
-            more = c.recv(65536)
-            if not more:
-                break
-            first += more
+    """A long prompt delays the first token, not the head.  Whoever looks late
+    finds both: one look in ten must do."""
+    for _ in range(10):
+        with s.connect() as c:
+            c.sendall(request_bytes("/v1/completions", {
+                "prompt": [1] * 40000, "max_tokens": 1, "stream": True}))
+            first = whole = c.recv(65536)
+            while b"[DONE]" not in whole:
+                more = c.recv(65536)
+                if not more:
+                    break
+                whole += more
+        if b"data:" not in first:
+            break
+    check(first.startswith(b"HTTP/1.1 200") and b"data:" not in first,
+          "the head is sent before the first token", first)
 
 
 def test_pipelining(s):
@@ -223,8 +233,9 @@ def test_pipelining(s):
               "ignore_eos": True}
     with s.connect() as c, c.makefile("rb") as f:
         c.sendall(2 * request_bytes("/v1/completions", fields))
-        got = [len(read_chunks(f)[1]) for _ in range(2)]
-    check(got == [4, 4], "a request sent ahead waits for its turn", got)
+        got = [read_chunks(f)[1] for _ in range(2)]
+    check([tokens_of(x) for x in got] == [3, 3] and
+          all(x[-1] == b"data: [DONE]\n\n" for x in got), "a request sent ahead waits for its turn", got)
 
 
 def test_http_1_0(s):
@@ -238,11 +249,12 @@ def test_http_1_0(s):
 
 def test_curl(s):
     out = subprocess.run(
-        ["curl", "-sN", "-m", "10", "-d",
+        ["curl", "-sN", "-m", "60", "-d",
          '{"prompt":"x","max_tokens":4,"stream":true,"ignore_eos":true}',
          f"http://127.0.0.1:{s.port}/v1/completions"],
         stdout=subprocess.PIPE, text=True).stdout
-    check(out.count("data: {") == 4 and out.endswith("data: [DONE]\n\n"),
+    chunks = [x.encode() for x in out.strip().split("\n\n")]
+    check(tokens_of(chunks) == 4 and out.endswith("data: [DONE]\n\n"),
           "curl gets its events", out)
 
 
@@ -252,8 +264,8 @@ def test_abort_is_noticed(s):
             c.sendall(request_bytes("/v1/completions", {
                 "prompt": "x", "max_tokens": 30000, "stream": stream,
                 "ignore_eos": True}))
-            running = poll(5, lambda: not s.idle())
-        gone = poll(5, s.idle)
+            running = poll(60, lambda: not s.idle())
+        gone = poll(60, s.idle)
         check(running and gone, "a request whose client leaves is dropped, " +
               ("streamed" if stream else "waiting for a whole answer"))
 
@@ -261,15 +273,15 @@ def test_abort_is_noticed(s):
 # ---- load and truth ----------------------------------------------------------
 
 def test_load(s):
-    load = s.load("--users", "50", "--output-tokens", "40", "--duration", "3",
-                  "--abort-ratio", "0.25", "--json-ratio", "0.1",
+    load = s.load("--users", "50", "--output-tokens", "40", "--duration",
+                  str(3 * slowness()), "--abort-ratio", "0.25", "--json-ratio", "0.1",
                   "--chat-ratio", "0.3", "--health-ratio", "0.1",
-                  "--large-prompts", "0.01", "--drain", "20", "--seed", "5")
+                  "--large-prompts", "0.01", "--drain", "60", "--seed", "5")
     check(load["failed"] == 0 and load["dropped"] == 0,
           "no request of the load fails", load)
     check(load["aborted"] >= 3 and load["completed"] >= 20 and
           load["health"] >= 1, "the load is mixed as asked", load)
-    check(poll(10, s.idle), "the server is idle after the load")
+    check(poll(60, s.idle), "the server is idle after the load")
     return load
 
 
@@ -279,9 +291,10 @@ def check_counts(s, load, before):
         check(after[name] - before[name] == load[name],
               f"load and server agree on requests {name}",
               f"{before} {after} {load}")
-    # What was on its way to a client that had just left counts for the server.
+    # What was on its way to a client that had just left counts for the server;
+    # an answer has at most 40 and [DONE].
     extra = after["events"] - before["events"] - load["events"]
-    check(0 <= extra <= 10 * load["aborted"], "and on events",
+    check(0 <= extra <= 41 * load["aborted"], "and on events",
           f"{extra} {load}")
     check(after["started"] == after["completed"] + after["aborted"],
           "every request ended", after)
@@ -331,11 +344,11 @@ def check_in_flight(s):
 
 def test_end_under_load():
     s = Server("--users", "1:0.3,40", "--output-tokens", "2000")
-    seen = poll(10, lambda: s.metric("vllm:num_requests_running") >= 40)
+    seen = poll(60, lambda: s.metric("vllm:num_requests_running") >= 40)
     check(seen, "the built-in load follows its schedule")
-    status, seconds = s.end()
-    check(status == 0 and seconds < 2.5 * slowness(),
-          "SIGTERM under load: exit 0 within 2 s", f"{status} {seconds}")
+    status, watch = s.end()
+    check(status == 0 and watch.within(2.5),
+          "SIGTERM under load: exit 0 within 2 s", f"{status} {watch.seconds()}")
     t = s.totals()
     check(t["started"] == t["completed"] + t["aborted"] >= 40,
           "requests that were cut off count as aborted", t)
@@ -350,7 +363,7 @@ def test_duration():
     check(b"sglang:num_running_reqs{" in s.ask("GET", "/metrics")[1],
           "SGLang's metrics")
     try:
-        status = s.process.wait(5)
+        status = s.process.wait(60)
     except subprocess.TimeoutExpired:
         s.process.kill()
         status = None
@@ -385,13 +398,13 @@ def main():
         test_curl(s)
         test_abort_is_noticed(s)
         now = time.monotonic_ns()
-        poll(5, lambda: any(int(w[0]) > now for w in s.lines("T")))
+        poll(60, lambda: any(int(w[0]) > now for w in s.lines("T")))
         before = s.totals()
         load = test_load(s)
         tokens = s.metric("vllm:iteration_tokens_total_sum")
-        status, seconds = s.end()
-        check(status == 0 and seconds < 2.5 * slowness(), "SIGTERM: exit 0 within 2 s",
-              f"{status} {seconds}")
+        status, watch = s.end()
+        check(status == 0 and watch.within(2.5), "SIGTERM: exit 0 within 2 s",
+              f"{status} {watch.seconds()}")
         check_counts(s, load, before)
         check_steps(s, tokens)
         check_in_flight(s)

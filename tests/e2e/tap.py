@@ -49,6 +49,28 @@ class Pauses(threading.Thread):
                    for a, b in self.late)
 
 
+class Watch:
+    """A stopwatch for limits of time: what the machine took does not count."""
+    pauses = None
+
+    def __init__(self):
+        Watch.pauses = Watch.pauses or Pauses()
+        self.start, self.slow, self.end = time.time(), slowness(), None
+
+    def stop(self):
+        if self.end is None:
+            self.end = time.time()
+            self.slow = max(self.slow, slowness())
+        return self
+
+    def seconds(self):
+        end = self.end or time.time()
+        return end - self.start - self.pauses.lost(self.start, end)
+
+    def within(self, limit_s):
+        return self.stop().seconds() < limit_s * self.slow
+
+
 def wait_for(what, condition, seconds=120):
     """What the condition gives, once it is true; the end of the test if never."""
     end_s = time.monotonic() + seconds

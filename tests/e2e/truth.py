@@ -21,6 +21,8 @@ class Truth:
         steps = {}
         with open(path) as f:
             for line in f:
+                if not line.endswith("\n"):
+                    break  # it is being written
                 w = line.rstrip("\n").split("\t")
                 if w[0] == "S" and len(w) >= 8:
                     steps[w[1]] = Step(w)
@@ -45,3 +47,29 @@ class Truth:
         return [s for s in self.steps
                 if s.start >= start_ns and s.end <= end_ns
                 and s.phase == phase]
+
+    def crossing(self, start_ns, end_ns, phase=0):
+        """Steps of which any part lies between two times."""
+        return [s for s in self.steps if s.end >= start_ns
+                and s.start <= end_ns and s.phase == phase]
+
+
+class Flight:
+    """The server's own count of requests: all, and those that have got a part
+    of their answer."""
+
+    def __init__(self, path):
+        self.times, self.all, self.streaming = [0], [0], [0]
+        with open(path) as f:
+            for line in f:
+                w = line.rstrip("\n").split("\t")
+                if w[0] == "F" and len(w) >= 4:
+                    self.times.append(int(w[1]))
+                    self.all.append(int(w[2]))
+                    self.streaming.append(int(w[2]) - int(w[3]))
+
+    def between(self, counts, start_ns, end_ns):
+        """The values that one of them had in a span of time."""
+        first = bisect.bisect_right(self.times, start_ns) - 1
+        last = bisect.bisect_right(self.times, end_ns)
+        return counts[first:last]
