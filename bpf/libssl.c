@@ -13,6 +13,7 @@ void bpf_object__destroy_skeleton(struct bpf_object_skeleton *s)
 #endif
 #include "bpf/tls.skel.h"
 #include "bpf/tls_sweep.h"
+#include "wire/clock.h"
 
 #define LINKS_MAX 16u
 #define TEND_NS 1000000000ull
@@ -25,7 +26,10 @@ struct probe {
 	bool writes; /* only where writes are followed by their return */
 };
 
-/* Returns first: a call whose beginning is seen must have its end. */
+/*
+ * Returns first: a call whose beginning is seen must have its end.  Handshakes
+ * last: an object in one that is seen was seen to be made.
+ */
 static const struct probe probes[] = {
 	{ TRACKER_TLS_WRITE, "on_write_done", true, true },
 	{ TRACKER_TLS_WRITE_EX, "on_write_done", true, true },
@@ -33,18 +37,19 @@ static const struct probe probes[] = {
 	{ TRACKER_TLS_READ_EX, "on_read_done", true, false },
 	{ TRACKER_TLS_HANDSHAKE, "on_handshake_done", true, false },
 	{ TRACKER_TLS_FREE, "on_free", false, false },
+	{ TRACKER_TLS_SET_BIO, "on_set_bio", false, false },
 	{ TRACKER_TLS_READ, "on_read", false, false },
 	{ TRACKER_TLS_READ_EX, "on_read_ex", false, false },
 	{ TRACKER_TLS_WRITE, "on_write", false, false },
 	{ TRACKER_TLS_WRITE_EX, "on_write_ex", false, false },
 	{ TRACKER_TLS_HANDSHAKE, "on_handshake", false, false },
-	{ TRACKER_TLS_SET_BIO, "on_set_bio", false, false },
 };
 #define PROBES (sizeof(probes) / sizeof(probes[0]))
 
 struct file {
 	struct tracker_tls library;
 	bool write_returns;
+	uint32_t place; /* in the table of when they were probed */
 	struct bpf_link *links[LINKS_MAX];
 	unsigned n;
 };
@@ -55,6 +60,7 @@ struct libssl {
 	int conns;
 	unsigned entries; /* in that map, at the last look */
 	uint64_t tend_ns;
+	int since; /* a map, by struct file.place */
 	struct file *files[LIBSSL_FILES_MAX];
 	unsigned n;
 };
@@ -122,6 +128,7 @@ int libssl_open(struct libssl **out, struct rung_programs *rung)
 	}
 	l->shared = rung->shared;
 	l->conns = bpf_object__find_map_fd_by_name(l->object, "tls_conns");
+	l->since = bpf_object__find_map_fd_by_name(l->object, "tls_since");
 	*out = l;
 	return 0;
 }
@@ -132,7 +139,7 @@ static int attach(struct libssl *l, struct file *f, const struct probe *p)
 {
 	const struct tracker_tls *t = &f->library;
 	LIBBPF_OPTS(bpf_uprobe_opts, options, .retprobe = p->returns,
-		    .bpf_cookie = f->write_returns);
+		    .bpf_cookie = f->place << 1 | f->write_returns);
 	struct bpf_program *program;
 	uint64_t offset = t->entry[p->function];
 
@@ -169,6 +176,21 @@ static struct file *find(const struct libssl *l, const struct tracker_tls *t)
 	return NULL;
 }
 
+/* A place that no other library has; there is one. */
+static uint32_t free_place(const struct libssl *l)
+{
+	uint64_t taken = 0;
+
+	for (unsigned i = 0; i < l->n; i++)
+		taken |= 1ull << l->files[i]->place;
+	return (uint32_t)__builtin_ctzll(~taken);
+}
+
+static void since_is(struct libssl *l, const struct file *f, uint64_t ns)
+{
+	bpf_map_update_elem(l->since, &f->place, &ns, 0);
+}
+
 int libssl_attach(struct libssl *l, const struct tracker_tls *library)
 {
 	struct file *f;
@@ -183,6 +205,8 @@ int libssl_attach(struct libssl *l, const struct tracker_tls *library)
 		return -ENOMEM;
 	f->library = *library;
 	f->write_returns = library->native;
+	f->place = free_place(l);
+	since_is(l, f, 0);
 	for (size_t i = 0; i < PROBES && !err; i++)
 		if (!probes[i].writes || f->write_returns)
 			err = attach(l, f, &probes[i]);
@@ -191,6 +215,7 @@ int libssl_attach(struct libssl *l, const struct tracker_tls *library)
 		return err;
 	}
 	l->files[l->n++] = f;
+	since_is(l, f, clock_now_ns());
 	return 0;
 }
 

@@ -131,7 +131,7 @@ static __always_inline int request_scan(READER_PARAM struct conn *c,
 	int got;
 
 	n = reader_peek(READER_ARG r, &w, http_window_bytes(s));
-	if (s->state <= HTTP_LINE && tls_is_record(&w, n)) {
+	if (s->state <= HTTP_LINE && tls_is_record(s, &w, n)) {
 		tls_found(c, s, now);
 		return 0;
 	}

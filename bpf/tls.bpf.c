@@ -15,6 +15,7 @@
 
 #define CALLS_MAX 8192
 #define OBJECTS_MAX 8192
+#define LIBRARIES_MAX 64
 
 /* A read or write under way. */
 struct tls_call {
@@ -38,6 +39,13 @@ struct {
 	__type(key, struct tls_key);
 	__type(value, __u32);
 } tls_objects SEC(".maps"); /* new ones -> where their bytes go */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, LIBRARIES_MAX);
+	__type(key, __u32);
+	__type(value, __u64);
+} tls_since SEC(".maps"); /* by the loader: all calls are seen; 0: not yet */
 
 /* ---- the call ------------------------------------------------------------ */
 
@@ -80,10 +88,23 @@ static __always_inline struct tls_key key_of(__u64 ssl)
 /* ---- handshakes ---------------------------------------------------------- */
 
 /*
- * A step of one begins, or what may be one.  The first record that the thread
- * has read is the object's or nobody's.
+ * Since when no call is missed of what has this probe.  The loader says by its
+ * cookie which library that is, and in the lowest bit whether the return of
+ * SSL_write is probed.
  */
-static __always_inline void handshake(const struct tls_key *key)
+static __always_inline __u64 probed_since(void *regs)
+{
+	__u32 library = (__u32)(bpf_get_attach_cookie(regs) >> 1);
+	__u64 *since = bpf_map_lookup_elem(&tls_since, &library);
+
+	return since && *since ? *since : (__u64)-1;
+}
+
+/*
+ * A step of one begins, or what may be one.  The first record that the thread
+ * has read is the object's or nobody's.  since: these steps are seen.
+ */
+static __always_inline void handshake(const struct tls_key *key, __u64 since)
 {
 	struct tls_thread *t = tls_thread_make();
 	__u64 socket;
@@ -95,7 +116,8 @@ static __always_inline void handshake(const struct tls_key *key)
 	t->ssl = 0;
 	if (bpf_map_lookup_elem(&tls_conns, key))
 		return;
-	if (socket && bpf_ktime_get_ns() - t->read_ns < TLS_HANDOVER_NS &&
+	if (socket && socket != TLS_SEVERAL && t->read_ns > since &&
+	    bpf_ktime_get_ns() - t->read_ns < TLS_HANDOVER_NS &&
 	    tls_pair(key, socket))
 		return;
 	t->ssl = key->ssl;
@@ -115,9 +137,9 @@ int on_handshake(void *regs)
 {
 	struct tls_key key = key_of(argument(regs, 0));
 
-	if (bpf_get_attach_cookie(regs)) /* before any write of a connection */
+	if (bpf_get_attach_cookie(regs) & 1) /* before any write */
 		tls_process_is(key.tgid, TLS_RETURNS);
-	handshake(&key);
+	handshake(&key, probed_since(regs));
 	return 0;
 }
 
@@ -204,17 +226,23 @@ static __always_inline void write_remember(__u64 ssl, __u64 bytes)
 {
 	struct tls_thread *t = tls_thread_make();
 	struct tls_write *w;
+	__u64 now;
 
 	if (!t)
 		return;
-	if (t->sent) { /* those before have gone, known or not */
+	now = bpf_ktime_get_ns();
+	w = &t->writes[(t->next - 1) & (TLS_WRITES - 1)];
+	/* those before have gone, known or not; or some never will */
+	if (t->sending && (t->sent >= t->next || t->next >= TLS_WRITES ||
+			   now - w->at_ns > TLS_FLUSH_NS)) {
 		__builtin_memset(t->writes, 0, sizeof(t->writes));
 		t->next = 0;
+		t->sent = 0;
 	}
-	t->sent = 0;
+	t->sending = 0;
 	w = &t->writes[t->next++ & (TLS_WRITES - 1)];
 	w->ssl = ssl;
-	w->at_ns = bpf_ktime_get_ns();
+	w->at_ns = now;
 	w->bytes = bytes;
 }
 
@@ -288,7 +316,8 @@ static __always_inline int read_begins(void *regs, __u64 moved_at)
 
 	if (!bpf_map_lookup_elem(&tls_conns, &key) &&
 	    bpf_map_lookup_elem(&tls_objects, &key))
-		handshake(&key); /* a new one may have it within */
+		/* a new one may have it within */
+		handshake(&key, probed_since(regs));
 	return call_begins(key.ssl, argument(regs, 1), moved_at);
 }
 

@@ -36,10 +36,14 @@
 #define TLS_QUIET_NS 2000000000ull /* so long a stream may be silent */
 #define TLS_IDLE_NS 5000000000ull  /* and so long after an early head */
 
-static __always_inline int tls_is_record(const struct http_window *w, __u32 n)
+/* Where a message would begin; fewer bytes must be the first of a handshake. */
+static __always_inline int tls_is_record(const struct http_stream *s,
+					 const struct http_window *w, __u32 n)
 {
-	return n >= 3 && w->b[0] >= 20 && w->b[0] <= 23 && w->b[1] == 3 &&
-	       w->b[2] <= 4;
+	if (n < 3)
+		return n && s->state == HTTP_LINE && !s->pos && w->b[0] == 22 &&
+		       (n < 2 || w->b[1] == 3);
+	return w->b[0] >= 20 && w->b[0] <= 23 && w->b[1] == 3 && w->b[2] <= 4;
 }
 
 /* What was thought of the socket before it was known that others tell. */

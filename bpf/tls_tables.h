@@ -4,14 +4,17 @@
  * The tables belong to the programs of a source and are lent to those of
  * tls.bpf.c.  A thread ties the two together, in one of three ways:
  *
- *	before		it reads the client's first record itself and hands it
- *			to the next step of a handshake (memory BIO)
+ *	before		it reads the client's first record itself, and no other
+ *			connection's, and hands it to the next step of a
+ *			handshake (memory BIO)
  *	within		a step of a handshake reads it (socket BIO)
  *	older ones	what a thread sends can be the record of only one of
- *			its SSL_writes since the sends before those, by its
- *			length; three times alike, and never once not
+ *			its SSL_writes whose records may be outstanding, by its
+ *			length; TLS_ALIKE times alike, and never once not
  *
- * In the first two the socket must be new, open, and nobody's yet.
+ * In the first two the socket must be new, open, and nobody's yet; in the first
+ * its record must be read when the steps of handshakes were probed already, for
+ * else it may have been used unseen.
  */
 #ifndef MOETOP_BPF_TLS_TABLES_H
 #define MOETOP_BPF_TLS_TABLES_H
@@ -22,11 +25,14 @@
 #define TLS_THREADS_MAX 1024
 #define TLS_PROCESSES_MAX 1024
 #define TLS_HANDOVER_NS 200000000ull /* from reading a record to its use */
-#define TLS_WRITES 16u           /* of older objects, remembered by a thread */
-#define TLS_FLUSH_NS 50000000ull /* from a write to the send of its record */
+#define TLS_WRITES 16u /* of older objects, remembered by a thread */
+#define TLS_FLUSH_NS \
+	50000000ull /* from a write to the send of its record; what
+				    takes longer proves nothing */
 #define TLS_ALIKE 3u
 
 #define TLS_FREED 1ull
+#define TLS_SEVERAL 1ull
 
 struct tls_key {
 	__u64 ssl; /* address of the object; 0: none yet, or TLS_FREED */
@@ -57,11 +63,12 @@ struct tls_write {
 };
 
 struct tls_thread {
-	__u64 socket;  /* whose first record it has read last, */
+	__u64 socket; /* whose first record it has read last, or TLS_SEVERAL, */
 	__u64 read_ns; /* and when */
 	__u64 ssl;     /* in whose handshake it may be reading */
 	__u32 next;    /* writes so far; the latest TLS_WRITES are there */
-	__u32 sent;    /* their records are being sent */
+	__u16 sent;    /* records since the first of them, */
+	__u16 sending; /* and since the last */
 	struct tls_write writes[TLS_WRITES];
 };
 
@@ -161,6 +168,8 @@ static __always_inline int tls_pair(const struct tls_key *key, __u64 socket)
 	s->key = *key;
 	tls_process_is(key->tgid, TLS_SERVES);
 	exchange_add(counters.tls_read, 1);
+	if (!bpf_map_lookup_elem(&tls_sockets, &socket))
+		c->tls.socket = 0; /* closed meanwhile: SSL_free will tell */
 	return 1;
 }
 
@@ -195,7 +204,7 @@ static __always_inline struct conn *tls_conn_of(const struct conn *c)
 static __always_inline void tls_begins(struct conn *c)
 {
 	struct tls_socket s = { .port = c->port };
-	__u64 socket = c->tls.socket;
+	__u64 socket = c->tls.socket, now;
 	struct tls_key key = { 0 };
 	struct tls_thread *t;
 
@@ -213,8 +222,12 @@ static __always_inline void tls_begins(struct conn *c)
 		t->ssl = 0;
 		return;
 	}
-	t->socket = socket;
-	t->read_ns = bpf_ktime_get_ns();
+	now = bpf_ktime_get_ns();
+	/* those before have not been handed on: whose is whose? */
+	t->socket = t->socket && now - t->read_ns < TLS_HANDOVER_NS
+			    ? TLS_SEVERAL
+			    : socket;
+	t->read_ns = now;
 }
 
 /* Was the connection there before the probes of its process? */
@@ -255,6 +268,11 @@ static __always_inline void tls_pair_old(struct conn *c,
 	plain->client_closed = c->client_closed;
 	bpf_map_update_elem(&tls_sockets, &socket, &s, 0);
 	exchange_add(counters.tls_read, 1);
+	if (!c->closed)
+		return;
+	/* meanwhile, and nobody else may take out the entry any more */
+	bpf_map_delete_elem(&tls_sockets, &socket);
+	plain->tls.socket = 0;
 }
 
 /* 0 or 1, without a branch that the verifier would follow both ways. */
@@ -281,7 +299,7 @@ static __always_inline __u64 tls_fits(__u64 longer)
 struct tls_match {
 	__u64 ssl;     /* of a write whose record it may be; 0: none */
 	__u64 longer;  /* than that text */
-	__u64 several; /* not 0: it may be that of other objects, too */
+	__u64 several; /* not 0: it may be another's, too, or is an old one */
 	__u64 alike;   /* not 0: it may be one of the socket's candidate */
 	__u64 at;      /* index of the write */
 };
@@ -295,13 +313,14 @@ static __always_inline void tls_match(struct tls_match *m,
 	m->several = t->next > TLS_WRITES; /* some are forgotten */
 	for (__u32 i = 0; i < TLS_WRITES; i++) {
 		const struct tls_write *w = &t->writes[i];
-		__u64 ssl = w->ssl, longer = bytes - w->bytes, is;
+		__u64 ssl = w->ssl, longer = bytes - w->bytes, is, late;
 
-		is = tls_fits(longer) & tls_any(ssl) &
-		     ~tls_any((now - w->at_ns) / TLS_FLUSH_NS);
+		is = tls_fits(longer) & tls_any(ssl);
+		late = tls_any((now - w->at_ns) / TLS_FLUSH_NS);
 		m->alike |= is & ~tls_any(ssl ^ s->candidate) &
 			    ~tls_any(longer ^ s->longer);
-		m->several |= is & tls_any(m->ssl) & tls_any(m->ssl ^ ssl);
+		m->several |=
+			is & (late | (tls_any(m->ssl) & tls_any(m->ssl ^ ssl)));
 		is = -is; /* all bits */
 		m->ssl = (m->ssl & ~is) | (ssl & is);
 		m->longer = (m->longer & ~is) | (longer & is);
@@ -317,11 +336,11 @@ static __always_inline void tls_lone(struct conn *c, __u32 bytes)
 	struct tls_key key = { .tgid = (__u32)(thread >> 32) };
 	struct tls_match m = { 0 };
 
-	if (!t)
+	if (!t ||
+	    !tls_is_older(c, bpf_map_lookup_elem(&tls_processes, &key.tgid)))
 		return;
-	t->sent = 1;
-	if (!tls_is_older(c, bpf_map_lookup_elem(&tls_processes, &key.tgid)))
-		return;
+	t->sent++;
+	t->sending = 1;
 	tls_match(&m, t, &c->tls, bytes);
 	if (!m.alike)
 		c->tls.candidate = 0; /* it has not written this */

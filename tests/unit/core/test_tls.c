@@ -258,20 +258,52 @@ static void object_that_is_freed_ends_its_requests(void **state)
 
 static struct ends older[2];
 
+/* Objects that write before any of their records is sent. */
+enum { SLOW = 2, CROWD = 3 };
+static struct ends slow[SLOW], crowd[CROWD];
+
 /* Before the library is followed. */
 static void older_ones_are_not_counted_yet(void **state)
 {
+	struct ends *all[] = { &older[0], &older[1], &slow[0], &slow[1],
+			       &crowd[0], &crowd[1], &crowd[2] };
+	const unsigned n = sizeof(all) / sizeof(all[0]);
+
 	(void)state;
-	for (unsigned i = 0; i < 2; i++) {
-		assert_true(ends_open(&older[i], listener, i, TLS1_3_VERSION,
+	for (unsigned i = 0; i < n; i++) {
+		assert_true(ends_open(all[i], listener, i > 0, TLS1_3_VERSION,
 				      false));
-		begin_stream(&older[i]);
+		begin_stream(all[i]);
 	}
 	look();
 	assert_int_equal(in_flight(), 0);
 	assert_int_equal(since(desyncs), 0);
-	assert_int_equal(since(tls_connections), 2);
+	assert_int_equal(since(tls_connections), n);
+}
+
+/*
+ * A connection whose handshake was over, by this thread, just before handshakes
+ * were probed is not that of the next object.
+ */
+static void first_new_one_has_its_own_socket(void **state)
+{
+	struct ends old, new;
+
+	(void)state;
+	assert_true(ends_open(&old, listener, true, TLS1_3_VERSION, false));
 	follow();
+	assert_true(ends_open(&new, listener, true, TLS1_3_VERSION, false));
+	begin_stream(&new);
+	look();
+	assert_int_equal(in_flight(), 1);
+	assert_int_equal(since(tls_read), 1);
+	close_both(&old);
+	look();
+	assert_int_equal(in_flight(), 1);
+	say(&new.server, &new.client, END);
+	assert_true(comes_to_rest(1));
+	assert_int_equal(since(completed[GEN]), 1);
+	close_both(&new);
 }
 
 static void older_ones_are_known_by_their_next_event(void **state)
@@ -297,13 +329,97 @@ static void older_ones_are_known_by_their_next_event(void **state)
 	end_close(&older[1].server);
 }
 
+/* The server's half of an event: plain text is written, or its record sent. */
+static void event_write(struct ends *x)
+{
+	assert_int_equal(SSL_write(x->server.ssl, EVENT, sizeof(EVENT) - 1),
+			 sizeof(EVENT) - 1);
+}
+
+static void event_send(struct ends *x)
+{
+	size_t read = 0;
+
+	end_flush(&x->server);
+	for (int i = 0; i < 100000 && read < sizeof(EVENT) - 1; i++)
+		read += end_read(&x->client);
+	assert_int_equal(read, sizeof(EVENT) - 1);
+}
+
+static void leaves(struct ends *x)
+{
+	traffic_reset(x->client.fd);
+	SSL_free(x->client.ssl);
+	end_close(&x->server);
+}
+
+/* A write that waited long for its send is not taken for sent. */
+static void slow_server_ties_nothing_wrongly(void **state)
+{
+	const struct timespec pause = { .tv_nsec = 60000000 };
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		event_write(&slow[0]);
+		nanosleep(&pause, NULL);
+		event_write(&slow[1]);
+		event_send(&slow[0]);
+		event_send(&slow[1]);
+	}
+	look();
+	assert_int_equal(in_flight(), SLOW);
+	assert_int_equal(since(tls_read), 0);
+	traffic_reset(slow[0].client.fd);
+	SSL_free(slow[0].client.ssl);
+	close(slow[0].server.fd);
+	event_write(&slow[1]);
+	event_send(&slow[1]);
+	look();
+	assert_int_equal(in_flight(), SLOW); /* whose it was is not known */
+	SSL_free(slow[0].server.ssl);
+	look();
+	assert_int_equal(in_flight(), 1);
+	leaves(&slow[1]);
+	assert_true(comes_to_rest(SLOW));
+	assert_int_equal(since(client_aborted[GEN]), SLOW);
+}
+
+/* Nor is one whose record is outstanding while others are sent. */
+static void crowd_ties_nothing_wrongly(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		event_write(&crowd[0]);
+		event_write(&crowd[1]);
+		event_send(&crowd[0]);
+		event_write(&crowd[2]);
+		event_send(&crowd[1]);
+		event_send(&crowd[2]);
+	}
+	look();
+	assert_int_equal(in_flight(), CROWD);
+	assert_int_equal(since(tls_read), 0);
+	for (int i = 0; i < 4; i++) /* one at a time tells */
+		for (unsigned k = 0; k < CROWD; k++)
+			say(&crowd[k].server, &crowd[k].client, EVENT);
+	look();
+	assert_int_equal(since(tls_read), CROWD);
+	for (unsigned k = 0; k < CROWD; k++)
+		leaves(&crowd[k]);
+	assert_true(comes_to_rest(CROWD));
+	assert_int_equal(since(client_aborted[GEN]), CROWD);
+}
+
 #define test_on(f) cmocka_unit_test_setup(f, remember)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		test_on(older_ones_are_not_counted_yet),
+		test_on(first_new_one_has_its_own_socket),
 		test_on(older_ones_are_known_by_their_next_event),
+		test_on(slow_server_ties_nothing_wrongly),
+		test_on(crowd_ties_nothing_wrongly),
 		test_on(exchanges_are_counted_exactly),
 		test_on(aborts_show_on_the_socket),
 		test_on(object_that_is_freed_ends_its_requests),
