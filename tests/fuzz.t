@@ -1,6 +1,7 @@
 #!/bin/sh
 # fuzz.t - every fuzzer runs for a moment and finds nothing
 # A longer run: build/fuzz/tests/fuzz/fuzz_NAME -max_total_time=600
+# time limit: 1200 s
 cd "$(dirname "$0")/.." || exit 1
 O=${O:-build}
 T=$(mktemp -d) || exit 1
@@ -17,7 +18,7 @@ for f in "$O"/fuzz/tests/fuzz/fuzz_*; do
 	fuzz_web_config) seeds=tests/data/web ;;
 	*) seeds= ;;
 	esac
-	if ASAN_OPTIONS=detect_leaks=1 "$f" -max_total_time=3 -timeout=10 \
+	if ASAN_OPTIONS=detect_leaks=1 "$f" -max_total_time=3 -timeout=60 \
 		-rss_limit_mb=2048 -artifact_prefix="$T/" "$T/$name" $seeds \
 		>"$T/log" 2>&1; then
 		echo "ok $n - $name"

@@ -1,5 +1,6 @@
 #!/bin/sh
 # mouse.t - the mouse wherever a key does something, and sizes that change
+# time limit: 600 s
 cd "$(dirname "$0")/../.." || exit 1
 . tests/term/term.sh
 driver=$O/tests/term/driver

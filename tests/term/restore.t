@@ -1,5 +1,6 @@
 #!/bin/sh
 # restore.t - however the screen ends, the terminal is what it was before
+# time limit: 600 s
 cd "$(dirname "$0")/../.." || exit 1
 . tests/term/term.sh
 driver=$O/tests/term/driver

@@ -1,11 +1,13 @@
 #!/bin/sh
 # screen.t - every key, on a screen that shows made-up snapshots
+# time limit: 600 s
 cd "$(dirname "$0")/../.." || exit 1
 . tests/term/term.sh
 driver=$O/tests/term/driver
 
 step "the overview is shown"
-term_start 100 30 "$driver near"
+# A message stays for some snapshots: a new one comes at a key, else seldom.
+term_start 100 30 "$driver -i 20000 near"
 term_wait "IN THE VALLEY, near side."
 term_wait "1 overview  2 layers"
 done_
@@ -97,13 +99,13 @@ term_key Space; term_gone "PAUSED"
 done_
 
 step "+, - and w reach the program"
-term_key +; term_wait "interval 500 ms"
-term_key -; term_wait "interval 1000 ms"
+term_key +; term_wait "interval 10000 ms"
+term_key -; term_wait "interval 20000 ms"
 term_key w; term_wait "kernel window"
 done_
 
 step "l shows the messages with their time"
-term_key l; term_wait "messages"; term_wait "interval 500 ms"
+term_key l; term_wait "messages"; term_wait "interval 10000 ms"
 term_key l; term_gone "messages"
 done_
 
