@@ -166,7 +166,7 @@ static void in_an_idle_host_the_agent_does_after_it_has_waited(void **state)
 	assert_int_equal(fake.finalized, 1);
 	assert_false(fake.host_finalized);
 	assert_int_equal(fake.synchronized, 1);
-	assert_true(agent_now_ns() - start_ns < 1000000000u);
+	assert_true(agent_now_ns() - start_ns < 30000000000u);
 	/* A call that comes too late finds nothing to do. */
 	one_call(1, 0);
 	assert_int_equal(fake.finalized, 1);

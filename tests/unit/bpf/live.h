@@ -133,7 +133,7 @@ static inline bool comes_to_rest(uint64_t ended)
 {
 	const struct timespec ms = { .tv_nsec = 1000000 };
 
-	for (int i = 0; i < 1000; i++) {
+	for (int i = 0; i < 60000; i++) {
 		look();
 		if (!in_flight() &&
 		    since(completed[GEN]) + since(client_aborted[GEN]) +

@@ -91,7 +91,7 @@ static void check(const struct exchange *x)
 		close(pair.server);
 		hear_the_end();
 		close(pair.client);
-		for (unsigned i = 0; i < 1000; i++) {
+		for (unsigned i = 0; i < 300000; i++) {
 			look();
 			if (!in_flight())
 				break;
@@ -317,7 +317,7 @@ static void nothing_is_left(void)
 {
 	int64_t open = 0;
 
-	for (unsigned i = 0; i < 10000; i++) {
+	for (unsigned i = 0; i < 300000; i++) {
 		look();
 		open = in_flight();
 		for (unsigned e = 0; e < ENDPOINTS; e++) {

@@ -46,7 +46,7 @@ static void it_has_the_agent_and_tells_its_port(void **state)
 	      "printf 'sim listening on '; echo 127.0.0.1:8123; read x");
 	unsetenv("CUDA_INJECTION64_PATH");
 	/* standard input is empty: it does not wait for the terminal's */
-	assert_int_equal(child_wait_port(&child, 5000, &port), 0);
+	assert_int_equal(child_wait_port(&child, 60000, &port), 0);
 	assert_int_equal(port, 8123);
 	child_end(&child);
 	assert_int_equal(child.pid, 0);
@@ -62,14 +62,14 @@ static void what_is_no_port_is_refused(void **state)
 		{ "echo listening on 127.0.0.1:65536", -EPROTO },
 		{ "echo ready: 80", -EPROTO },
 		{ "exit 3", -ECHILD },
-		{ "exec sleep 9", -ETIMEDOUT },
+		{ "exec sleep 600", -ETIMEDOUT },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		uint16_t port = 7;
 		/* the last one shall run into it */
-		unsigned ms = cases[i].want == -ETIMEDOUT ? 50 : 5000;
+		unsigned ms = cases[i].want == -ETIMEDOUT ? 50 : 60000;
 
 		start(cases[i].commands);
 		assert_int_equal(child_wait_port(&child, ms, &port),
@@ -86,13 +86,13 @@ static void its_last_words_are_the_last_line(void **state)
 
 	(void)state;
 	start("echo first >&2; printf 'no such model\\n\\n' >&2; exit 1");
-	assert_int_equal(child_wait_port(&child, 5000, &port), -ECHILD);
+	assert_int_equal(child_wait_port(&child, 60000, &port), -ECHILD);
 	child_last_words(&child, words, sizeof(words));
 	assert_string_equal(words, "no such model");
 	child_end(&child);
 
 	start("exit 1");
-	assert_int_equal(child_wait_port(&child, 5000, &port), -ECHILD);
+	assert_int_equal(child_wait_port(&child, 60000, &port), -ECHILD);
 	child_last_words(&child, words, sizeof(words));
 	assert_string_equal(words, "");
 	child_end(&child);
@@ -111,7 +111,7 @@ static void it_dies_with_its_parent(void **state)
 	parent = fork();
 	assert_true(parent >= 0);
 	if (!parent) {
-		start("exec sleep 60");
+		start("exec sleep 600");
 		if (write(told[1], &child.pid, sizeof(child.pid)) < 0)
 			_exit(1);
 		pause();

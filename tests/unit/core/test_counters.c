@@ -104,7 +104,8 @@ static int play(const char *part)
 		for (;;)
 			pause();
 	while (!strcmp(part, "runs") || !strcmp(part, "absurd")) {
-		put(&info); /* ends when nobody reads */
+		info.info.overflows++; /* so that each is another one */
+		put(&info);            /* ends when nobody reads */
 		usleep(10000);
 	}
 	return 0;
@@ -181,7 +182,7 @@ static const struct snapshot_tier *tier(struct source *s)
 /* At a time that stands still, until the tier says this. */
 static bool says(struct source *s, const char *word)
 {
-	for (int i = 0; i < 3000; i++) {
+	for (int i = 0; i < 60000; i++) {
 		source_counters.poll(s, now_ns);
 		if (strstr(tier(s)->what, word))
 			return true;
@@ -291,13 +292,26 @@ static void silence_is_not_waited_for(void **state)
 	end(s);
 }
 
+/* Until its next words have come, or it is ended. */
+static void hear(struct source *s)
+{
+	char before[sizeof(tier(s)->what)];
+
+	snprintf(before, sizeof(before), "%s", tier(s)->what);
+	for (int i = 0; i < 60000 && context.spans; i++) {
+		source_counters.poll(s, now_ns);
+		if (strcmp(tier(s)->what, before))
+			return;
+		usleep(1000);
+	}
+}
+
 static void run_with_clock(struct source *s, double hz, uint64_t ns)
 {
 	context.sm_clock_hz = hz;
 	for (uint64_t t = 0; t < ns; t += 500 * MS) {
 		now_ns += 500 * MS;
-		source_counters.poll(s, now_ns);
-		usleep(20000); /* its next words */
+		hear(s);
 	}
 }
 

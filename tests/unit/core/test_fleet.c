@@ -111,7 +111,7 @@ static void one_ends_and_the_other_stays(void **state)
 	come();
 	look();
 	leave(0);
-	for (int i = 0; i < 400 && !gone; i++) {
+	for (int i = 0; i < 1200 && !gone; i++) {
 		nanosleep(&pause, NULL);
 		list = look();
 		gone = list[0]->health.target_gone;

@@ -97,7 +97,7 @@ static bool comes_to_rest(uint64_t ended)
 {
 	const struct timespec ms = { .tv_nsec = 1000000 };
 
-	for (int i = 0; i < 2000; i++) {
+	for (int i = 0; i < 60000; i++) {
 		look();
 		if (!in_flight() &&
 		    since(completed[GEN]) + since(client_aborted[GEN]) +

@@ -41,7 +41,7 @@ static unsigned wait_for(unsigned n)
 	const struct timespec pause = { .tv_nsec = 1000000 };
 	unsigned got = 0;
 
-	for (int i = 0; i < 5000; i++) {
+	for (int i = 0; i < 60000; i++) {
 		pthread_mutex_lock(&lock);
 		got = answered;
 		pthread_mutex_unlock(&lock);

@@ -11,7 +11,7 @@
 #include "tests/unit/sim/server_test.h"
 
 #define REQUESTS 24u
-#define TIMEOUT_MS 10000
+#define TIMEOUT_MS 60000
 
 static struct shape shape;
 static struct routing *routing;

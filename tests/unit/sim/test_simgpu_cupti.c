@@ -148,7 +148,7 @@ static void forced_flush_returns_everything(void **state)
 
 static void full_buffers_come_from_a_worker(void **state)
 {
-	uint64_t deadline = now_ns() + 2000000000u;
+	uint64_t deadline = now_ns() + 60000000000u;
 
 	(void)state;
 	got.buffer_bytes = 216 * 8;

@@ -62,7 +62,7 @@ static int starve(void)
 	got.buffer_bytes = 216 * 2;
 	CHECK(1, start("starve") == 0);
 	CHECK(2, launch_all() == 0);
-	for (int i = 0; i < 5000 && got.requests < KERNELS / 2; i++)
+	for (int i = 0; i < 60000 && got.requests < KERNELS / 2; i++)
 		usleep(1000);
 	usleep(50000); /* several rounds of the worker */
 	CHECK(3, cupti.ActivityFlushAll(0) == 0);

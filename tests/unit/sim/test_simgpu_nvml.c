@@ -216,18 +216,22 @@ static void gpm_counts_only_what_has_happened(void **state)
 
 	(void)state;
 	measure(load_ahead, 60000000, &m); /* of 400 ms of work */
-	assert_true(m.sm > 0.3 && m.sm <= 1);
+	/* it was as busy as it can have been in this time, or a third so */
+	assert_true(m.sm * m.most_s >
+		    0.3 * (m.least_s < 0.4 ? m.least_s : 0.4));
+	assert_true(m.sm <= 1);
 	assert_float_equal((float)(m.dram / m.sm), 0.85f, 0.0085f);
 }
 
 static void utilization_is_of_the_recent_past(void **state)
 {
 	struct nvml_utilization u = { 0 };
-	uint64_t until = now_ns() + 20000000000u;
+	uint64_t until = now_ns() + 120000000000u;
 
 	(void)state;
-	load_ahead();
 	while (u.gpu < 95 && now_ns() < until) {
+		if (cuStreamQuery(gpu.stream) == CUDA_SUCCESS)
+			load_ahead();
 		usleep(5000);
 		assert_int_equal(nvml.DeviceGetUtilizationRates(device, &u), 0);
 	}

@@ -91,7 +91,7 @@ static bool *shared_flag(void)
 
 static void wait_flag(volatile bool *flag)
 {
-	for (int i = 0; i < 2000 && !*flag; i++)
+	for (int i = 0; i < 60000 && !*flag; i++)
 		usleep(1000);
 	assert_true(*flag);
 }

@@ -250,7 +250,7 @@ static void refresh_sees_ring_port_and_end(void **state)
 	assert_int_equal(target_refresh(&t), 0);
 	tell(&s, 'r');
 	snprintf(ring, sizeof(ring), "/proc/%d/fd/", (int)s.worker);
-	for (int i = 0; i < 2000 && target_refresh(&t) == 0; i++)
+	for (int i = 0; i < 60000 && target_refresh(&t) == 0; i++)
 		usleep(1000);
 	assert_memory_equal(t.ranks[0].agent_ring, ring, strlen(ring));
 	assert_int_equal(target_refresh(&t), 0);
@@ -305,7 +305,7 @@ static void a_worker_means_its_server(void **state)
 	assert_int_equal(target_open(&t, s.worker, NULL, why, sizeof(why)), 0);
 	assert_int_equal(t.n_pids, 2); /* by the arguments of a fork */
 	tell(&s, 't');
-	for (int i = 0; i < 2000 && !is_titled(s.worker); i++)
+	for (int i = 0; i < 60000 && !is_titled(s.worker); i++)
 		usleep(1000);
 	assert_int_equal(target_open(&t, s.worker, NULL, why, sizeof(why)), 0);
 	assert_int_equal(t.n_pids, 2);

@@ -23,7 +23,7 @@
 
 #define FRAMES 50
 #define STEADY_FRAME_BYTES 2048
-#define PATIENCE_MS 20000
+#define PATIENCE_MS 120000
 #define TOO_MANY 30u
 
 /* A child on a terminal of its own.  It may write a byte to `ready`, and goes
