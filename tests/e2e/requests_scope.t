@@ -141,20 +141,22 @@ def judge(name, moetop, wanted):
 
 
 def in_scope(name, moetop, address):
-    """A listener that has just come: probes, until one is counted."""
+    """A listener that has just come: probes, until one is counted.  What was
+    counted is told by a snapshot that is younger than it."""
+    def probes():
+        now = time.time()
+        moetop.until(lambda s: s["time"] > now)
+        return moetop.counts("ignored").get("started")
+
     begin = time.monotonic()
-    found = None
+    found, before = False, probes()
     while not found and time.monotonic() < begin + WAIT_S:
-        before = moetop.counts("ignored").get("started")
         s = connect(address)
         s.sendall(b"GET /health HTTP/1.1\r\n\r\n")
         hear(s, b"{}")
         s.close()
         asked = time.monotonic() - begin
-        end = time.monotonic() + .25
-        while not found and time.monotonic() < end:
-            found = moetop.until(lambda s: True) and \
-                moetop.counts("ignored").get("started") != before
+        found = probes() != before
     print(f"# {name}: in scope {asked:.1f} s after it began to listen")
     check(name, found, moetop.last)
 
