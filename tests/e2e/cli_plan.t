@@ -39,7 +39,7 @@ def moetop(*args, stdout=subprocess.PIPE, **env):
                           stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
                           env={**os.environ, "COLUMNS": "80",
                                "LC_ALL": "C.UTF-8", **env},
-                          timeout=60, check=False)
+                          timeout=240, check=False)
 
 
 def plan(*args, **env):

@@ -5,6 +5,7 @@ Their formats are checked by those who define them.  Their capabilities are trie
 with exactly those, as the unit's user and as the DaemonSet's, every tier is
 there for a server of another user; without any one of them a tier is missing.
 """
+# time limit: 600 s
 import concurrent.futures
 import copy
 import glob
@@ -42,7 +43,7 @@ UNIT_UID, SERVER_UID = "61234", "61235"
 
 def run(*command, **more):
     r = subprocess.run(command, capture_output=True, text=True, check=False,
-                       timeout=60, **more)
+                       timeout=240, **more)
     return r.returncode == 0, r.stdout + r.stderr
 
 
@@ -115,8 +116,8 @@ def limited(uid, caps):
             "--ambient-caps", names, "--no-new-privs"]
 
 
-def wait(condition, seconds):
-    end = time.monotonic() + seconds
+def wait(condition):
+    end = time.monotonic() + 120
     while not (value := condition()) and time.monotonic() < end:
         time.sleep(0.1)
     return value
@@ -131,7 +132,7 @@ def told(port):
     """States of the tiers in /metrics."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics",
-                                    timeout=5) as r:
+                                    timeout=60) as r:
             text = r.read().decode()
     except OSError:
         return {}
@@ -143,14 +144,11 @@ def told(port):
 def service(server, uid, caps, trace):
     """What systemd would start, under strace: tiers, what it told systemd."""
     path = os.path.join(T, "notify")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify, \
-            socket.socket() as s:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
         notify.bind(path)
         os.chmod(path, 0o666)
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-        s.close()
-        notify.settimeout(20)
+        port = tap.free_port()
+        notify.settimeout(120)
         p = subprocess.Popen(
             [*limited(uid, caps), "strace", "-f", "-qq", "-c", "-U", "name",
              "-o", trace, MOETOP, "-p", str(server.pid), "--headless",
@@ -158,15 +156,14 @@ def service(server, uid, caps, trace):
                  os.environ, NOTIFY_SOCKET=path, WATCHDOG_USEC="1000000"))
         try:
             messages = [notify.recv(100).decode().strip() for _ in range(2)]
-            wait(lambda: works(told(port)), 20)
-            got = told(port)
+            got = wait(lambda: works(t := told(port)) and t) or told(port)
         except TimeoutError:
             messages, got = [], {}
         with open(f"/proc/{p.pid}/task/{p.pid}/children",
                   encoding="ascii") as f:
             for child in f.read().split():
                 os.kill(int(child), signal.SIGTERM)
-        p.wait(60)
+        p.wait(120)
     return got, messages
 
 
@@ -174,7 +171,7 @@ def watch(server, uid, caps, enough):
     """The first snapshot that is enough for a moetop with these capabilities
     alone, else its last one."""
     p = subprocess.Popen([*limited(uid, caps), MOETOP, "-p", str(server.pid),
-                          "--json", "--interval", "0.5", "--count", "40"],
+                          "--json", "--interval", "0.5", "--count", "240"],
                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                          text=True)
     snapshot = {"health": {"tiers": {}, "agents": []}}
@@ -183,8 +180,8 @@ def watch(server, uid, caps, enough):
         if enough(snapshot):
             break
     p.terminate()
-    p.wait(60)
     p.stdout.close()
+    p.wait(120)
     return snapshot
 
 

@@ -104,7 +104,7 @@ def servers(prefix=()):
     """The list of `moetop`, by pid: a line each."""
     r = subprocess.run([*prefix, MOETOP], stdin=subprocess.DEVNULL,
                        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                       text=True, timeout=60)
+                       text=True, timeout=240)
     return {int(line.split()[0]): line.split()
             for line in (r.stdout + r.stderr).splitlines()
             if line.split() and line.split()[0].isdigit()}, r
@@ -120,7 +120,7 @@ def start_look(pid, prefix=()):
 
 def end_look(moetop):
     """What it says of its target, or how it ended."""
-    out, err = moetop.communicate(timeout=60)
+    out, err = moetop.communicate(timeout=240)
     if moetop.returncode == 0:
         return json.loads(out)["target"]
     return subprocess.CompletedProcess(moetop.args, moetop.returncode, out,
@@ -155,7 +155,7 @@ def layouts():
 
 def tier(pid):
     """The line of T0 by moetop -p."""
-    out, _ = start_look(pid).communicate(timeout=60)
+    out, _ = start_look(pid).communicate(timeout=240)
     return json.loads(out)["health"]["tiers"]["T0"]
 
 
@@ -173,7 +173,7 @@ def left_over():
               "requests cannot be counted" in t0["what"], t0)
         run = subprocess.run([MOETOP, "doctor", "--json", "--no-bpf", "-p",
                               str(s.pids[0])], text=True, check=False,
-                             capture_output=True, timeout=60)
+                             capture_output=True, timeout=240)
         t0 = json.loads(run.stdout)["tiers"]["T0"]
         check("so does moetop doctor", t0["state"] == "missing" and
               "requests cannot be counted" in t0["what"] and
