@@ -30,7 +30,7 @@ class Run:
         self.process = subprocess.Popen(
             [f"{L.O}/sim/moetop-sim", "--model",
              f"{L.MODELS}/qwen3-30b.json", "--users", str(USERS), "--port",
-             "0", "--truth", self.log, "--duration", "60", *options],
+             "0", "--truth", self.log, "--duration", "200", *options],
             env=dict(os.environ, **L.ANY_PRICE, MOETOP_PERIOD_MS="1500",
                      MOETOP_SIM_FAULT=fault, MOETOP_RENEW_MS="1000",
                      CUDA_INJECTION64_PATH=f"{L.O}/libmoetop-agent.so", **env),
@@ -38,16 +38,16 @@ class Run:
         self.ring = R.attach(self.process.pid)
         self.ring.control("hint", USERS)
 
-    def collect(self, done, deadline_s=20):
+    def collect(self, done, deadline_s=90):
         self.records += R.collect(
             self.ring, lambda new: done(self.records + new), deadline_s)
         return self.records
 
-    def until(self, n, deadline_s=20):
+    def until(self, n, deadline_s=90):
         """n windows with sums."""
         return self.collect(lambda r: len(L.windows_of(r)) >= n, deadline_s)
 
-    def until_said(self, text, n=1, deadline_s=20):
+    def until_said(self, text, n=1, deadline_s=90):
         self.collect(lambda r: sum(text in x.text for x in r
                                    if x.type == R.TEXT) >= n, deadline_s)
         return self.said(text) >= n
@@ -64,7 +64,7 @@ class Run:
     def end(self):
         alive = self.process.poll() is None
         self.process.terminate()
-        code = self.process.wait(20)
+        code = self.process.wait(60)
         self.truth = Truth(self.log)
         self.folder.cleanup()
         return alive and code == 0
@@ -108,7 +108,7 @@ def no_sums(records):
 
 def test_first():
     run = Run("subscribe39")
-    run.collect(lambda r: run.ring.state == "yielded", 10)
+    run.collect(lambda r: run.ring.state == "yielded")
     check("error 39 at once: yielded, other_client",
           (run.ring.state, run.ring.reason) == ("yielded", "other_client"))
     check("error 39 at once: said once", run.until_said("yields"))
@@ -120,7 +120,7 @@ def test_first():
 
 def test_later():
     run = Run("later39=120000")
-    run.collect(lambda r: run.ring.state == "yielded", 25)
+    run.collect(lambda r: run.ring.state == "yielded")
     check("error 39 later: yielded, other_client",
           (run.ring.state, run.ring.reason) == ("yielded", "other_client"),
           run.texts())
@@ -132,14 +132,14 @@ def test_later():
 
 def test_fatal():
     run = Run("fatal=120000")
-    run.collect(lambda r: run.ring.state == "disabled", 25)
+    run.collect(lambda r: run.ring.state == "disabled")
     check("fatal: disabled, and said",
           run.ring.reason == "fatal" and run.said("fatal"), run.texts())
     run.ring.close(detach=True)
     check("fatal: it falls asleep", wait(lambda: run.ring.state == "stub"))
     run.ring.open()
     run.collect(lambda r: run.ring.state == "disabled" and
-                run.ring.lives == 2, 10)
+                run.ring.lives == 2)
     check("fatal: still so in its next life",
           (run.ring.state, run.ring.reason) == ("disabled", "fatal"),
           run.ring.state)
@@ -149,7 +149,7 @@ def test_fatal():
 
 def test_zero_stamps():
     run = Run("zero_stamps=120000")
-    renewed = run.until_said("CUPTI life 2", 1, 30)
+    renewed = run.until_said("CUPTI life 2", 1)
     check("zero timestamps: the window is said to be lost, and a new CUPTI "
           "life begins", renewed and run.said("not used"), run.texts())
     before = len(L.windows_of(run.records))
@@ -165,12 +165,12 @@ def test_zero_stamps():
 
 def test_zero_for_good():
     run = Run("zero_stamps=1")
-    run.collect(lambda r: run.ring.state == "disabled", 30)
+    run.collect(lambda r: run.ring.state == "disabled")
     check("zero timestamps for good: given up, record_cap",
           run.ring.reason == "record_cap", (run.ring.state, run.texts()))
     ticks = len(run.ticks())
     run.collect(lambda r: len(run.ticks()) > 0 and sum(
-        x.type == R.TICK for x in r) > ticks + 3, 5)
+        x.type == R.TICK for x in r) > ticks + 3)
     check("zero timestamps for good: steps are still counted",
           run.ticks()[-1].decode_steps > run.ticks()[ticks - 1].decode_steps)
     check("zero timestamps for good: no number is made of them",

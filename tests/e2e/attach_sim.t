@@ -7,6 +7,7 @@ server's own count.  Then both deaths: of the server under moetop, and of moetop
 under load.
 """
 import bisect
+import itertools
 import json
 import os
 import re
@@ -17,7 +18,7 @@ import tempfile
 import time
 
 import tap
-from tap import check, slowness
+from tap import Pauses, Watch, check, slowness
 
 O = os.path.abspath(os.environ.get("O", "build"))
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
@@ -33,6 +34,7 @@ ENV = dict(os.environ,
 # server's log has each of them later: the first two by a turn of its event loop,
 # the resets of many clients one after the other.
 TURN_NS = 20e6
+PAUSES = Pauses()
 
 
 class Server:
@@ -69,13 +71,20 @@ class Server:
                     yield word
 
 
-def watch(server, *options, timeout=60):
-    slow = slowness()
-    run = subprocess.run([MOETOP, "-p", str(server.pid), "--json", *options],
-                         capture_output=True, text=True, env=ENV,
-                         timeout=timeout, check=False)
+def watch(server, enough, *options, most=400):
+    """Lines of moetop until they are enough: (exit status, what it said, lines)"""
+    slow, lines = slowness(), []
+    p = subprocess.Popen([MOETOP, "-p", str(server.pid), "--json", *options],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         text=True, env=ENV)
+    for text in itertools.islice(p.stdout, most):
+        lines.append(json.loads(text))
+        if enough(lines):
+            break
+    p.send_signal(signal.SIGINT)
+    _, err = p.communicate(timeout=60)
     server.slowness = max(slow, slowness())
-    return run, [json.loads(x) for x in run.stdout.splitlines()]
+    return p.returncode, err, lines
 
 
 def value(snapshot, metric):
@@ -99,15 +108,15 @@ class Account:
     def at(self, at_ns):
         return bisect.bisect_right(self.times, at_ns) - 1
 
-    def range(self, at_ns):
+    def range(self, at_ns, turn_ns):
         """The least and most that the kernel can have counted at a time: the
         log's count of then, less the ends and plus the starts of a turn later.
         Ends go on for as long as the log has nothing else, each within a turn
         of the one before.  Where nothing changes, both are the count itself."""
-        i, j = self.at(at_ns), self.at(at_ns + self.turn_ns)
+        i, j = self.at(at_ns), self.at(at_ns + turn_ns)
         starts = self.starts[j] - self.starts[i]
         while (j + 1 < len(self.times) and self.starts[j + 1] == self.starts[j]
-               and self.times[j + 1] - self.times[j] < self.turn_ns):
+               and self.times[j + 1] - self.times[j] < turn_ns):
             j += 1
         return (self.counts[i] - (self.ends[j] - self.ends[i]),
                 self.counts[i] + starts)
@@ -143,7 +152,28 @@ def compare_steps(server, path):
     return n, wrong
 
 
-def check_fields(last):
+def unknown(line):
+    return [m for m in (
+        "requests_in_flight", "requests_started_total", "events_per_second",
+        "tokens_per_second", "steps_per_second", "step_seconds",
+        "tokens_per_step", "rows", "active_experts", "single_row_experts",
+        "coverage_ratio", "fragmentation_ratio", "rows_per_active_expert",
+        "single_row_ratio", "valley_index", "marginal_gain_ratio",
+        "expert_share_ratio", "mbu_ratio", "useful_mbu_ratio", "mfu_ratio",
+        "effective_experts", "cost_usd_per_million_tokens",
+        "agent_overhead_ratio") if value(line, m) is None]
+
+
+def all_layers(lines):
+    """Each has its time, and in some line its rows: a window samples a part."""
+    rows = {x["layer"] for s in lines for x in s["layers"] if x["rows"]}
+    last = lines[-1]["layers"]
+    return (len(last) == 48 and len(rows) == 48 and
+            all(x["seconds_per_step"] for x in last))
+
+
+def check_fields(lines):
+    last = lines[-1]
     tiers = last["health"]["tiers"]
     check("T0, T1, T2, T3 and C work",
           all(tiers[t]["state"] == "ok" for t in tiers), tiers)
@@ -152,61 +182,68 @@ def check_fields(last):
           target["experts"] == 128 and target["top_k"] == 8 and
           target["moe_layers"] == 48 and target["engine"] and
           target["gpus"] and target["ranks"], target)
-    unknown = [m for m in (
-        "requests_in_flight", "requests_started_total", "events_per_second",
-        "tokens_per_second", "steps_per_second", "step_seconds",
-        "tokens_per_step", "rows", "active_experts", "single_row_experts",
-        "coverage_ratio", "fragmentation_ratio", "rows_per_active_expert",
-        "single_row_ratio", "valley_index", "marginal_gain_ratio",
-        "expert_share_ratio", "mbu_ratio", "useful_mbu_ratio", "mfu_ratio",
-        "effective_experts", "cost_usd_per_million_tokens",
-        "agent_overhead_ratio") if value(last, m) is None]
-    check("every metric of this chain is known", not unknown, unknown)
+    check("every metric of this chain is known", not unknown(last),
+          unknown(last))
     check("16 users are in the valley",
           last["regime"]["value"] == "valley", last["regime"])
     check("48 layers are listed, with rows and time",
-          len(last["layers"]) == 48 and
-          all(x["rows"] and x["seconds_per_step"] for x in last["layers"]),
-          last["layers"][:2])
+          all_layers(lines), last["layers"][:2])
     lost = last["health"]["lost"]
     check("nothing was lost", not any(lost.values()), lost)
 
 
 def check_in_flight(server, lines, before, name):
     """Every line against the server's own count, and most of them exactly."""
-    account, far, near = Account(server), [], 0
+    account, far, near, stood = Account(server), [], 0, 0
     for s in lines[1:]:
         at_ns = (s["time"] - before) * 1e9
-        low, high = account.range(at_ns)
+        lost_s = PAUSES.lost(s["time"] - 1, s["time"] + 1)
+        low, high = account.range(at_ns, account.turn_ns + lost_s * 1e9)
         got = value(s, "requests_in_flight")
         if got is None or not low <= got <= high:
             far.append((got, low, high))
         near += got != account.counts[account.at(at_ns)]
+        stood += lost_s > 0
     check(f"{name}: in flight is the server's own count, at every line",
           len(lines) > 3 and not far, far)
+    few = max(1, len(lines) / 20) * server.slowness + stood
     check(f"{name}: nineteen in twenty lines equal it at that very moment",
-          near <= max(1, len(lines) / 20), f"{near} of {len(lines) - 1} do not")
+          near <= few, f"{near} of {len(lines) - 1} do not")
 
 
 def many():
     """Nobody, one, fifty, five hundred streams, and nobody again."""
-    nobody_s = round(4 * slowness())  # moetop starts meanwhile
-    server = Server("--users", f"0:{nobody_s},1:4,50:4,500:6,0a")
+    slow = slowness()
+    nobody_s = round(4 * slow) + 2  # moetop starts meanwhile
+    server = Server("--users", f"0:{nobody_s},1:4,50:4,500:{round(6 * slow)},0a")
+
+    def over(lines):
+        """As many as ever are, and then nobody for a second."""
+        seen = [value(s, "requests_in_flight") for s in lines]
+        return max(x or 0 for x in seen) > 400 and not any(seen[-5:])
     try:
         before = time.time() - time.monotonic()
-        _, lines = watch(server, "--count", str(100 + 5 * nobody_s),
-                         "--interval", "0.2", timeout=120 + nobody_s)
-        time.sleep(1.2)
+        _, _, lines = watch(server, over, "--interval", "0.2")
     finally:
         server.end()
     check_in_flight(server, lines, before, "0, 1, 50, 500, 0 users")
     seen = [value(s, "requests_in_flight") for s in lines]
-    check("the first and the last line show nobody, and 500 were seen",
-          seen[0] == 0 and seen[-1] == 0 and 500 in seen, seen)
+    most = max(Account(server).counts)
+    check("the first and the last line show nobody, and all 500 were seen",
+          seen[0] == 0 and seen[-1] == 0 and .95 * most <= max(seen) <= most and
+          most > 400, (most, seen))
     check("and the rest of the line agrees: idle at both ends",
           lines[0]["regime"]["value"] == "idle" and
           lines[-1]["regime"]["value"] == "idle",
           [s["regime"]["value"] for s in lines])
+
+
+def whole(lines):
+    """All is known."""
+    last = lines[-1]
+    return (len(lines) >= 8 and not unknown(last) and all_layers(lines) and
+            last["regime"]["value"] == "valley" and
+            all(t["state"] == "ok" for t in last["health"]["tiers"].values()))
 
 
 def attach():
@@ -214,15 +251,13 @@ def attach():
     steps = os.path.join(T, "steps")
     try:
         before = time.time() - time.monotonic()
-        run, lines = watch(server, "--count", "8", "--gpu-price", "3",
-                           "--sampled-steps", steps)
-        check("eight lines and status 0",
-              run.returncode == 0 and len(lines) == 8 and not run.stderr,
-              (run.returncode, run.stderr))
+        status, err, lines = watch(server, whole, "--gpu-price", "3",
+                                   "--sampled-steps", steps, most=60)
+        check("lines, status 0 and not a word", status == 0 and
+              len(lines) >= 8 and not err, (status, err))
         if not lines:
             return
-        check_fields(lines[-1])
-        time.sleep(1.2)  # the truth log is written once a second
+        check_fields(lines)
     finally:
         server.end()
     check_in_flight(server, lines, before, "16 users")
@@ -238,9 +273,10 @@ def death_of_the_server():
                          env=ENV)
     try:
         first = json.loads(p.stdout.readline())
-        start = time.monotonic()
+        dies = Watch()
         os.kill(server.pid, signal.SIGKILL)
         out, err = p.communicate(timeout=60)
+        dies.stop()
     finally:
         p.kill()
         server.end()
@@ -251,14 +287,14 @@ def death_of_the_server():
           last["target"]["pid"] == server.pid, last["health"])
     check("a server that dies: status 3, one line of error, within 2 s",
           p.returncode == 3 and len(err.splitlines()) == 1 and
-          time.monotonic() - start < 2 * slowness(), (p.returncode, err))
+          dies.within(2), (p.returncode, err, dies.seconds()))
 
 
 def death_of_moetop():
     server = Server()
     load = subprocess.Popen(
         [LOAD, "--url", f"http://127.0.0.1:{server.port}", "--users", "50",
-         "--output-tokens", "40", "--duration", "6", "--drain", "30"],
+         "--output-tokens", "40", "--duration", "6", "--drain", "60"],
         stdout=subprocess.PIPE, text=True)
     try:
         for how in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
@@ -267,14 +303,14 @@ def death_of_moetop():
             p.stdout.readline()
             p.send_signal(how)
             p.communicate(timeout=60)
-        out, _ = load.communicate(timeout=60)
+        out, _ = load.communicate(timeout=120)
         alive = server.p.poll() is None
     finally:
         load.kill()
         server.end()
     stats = json.loads(out.splitlines()[-1])
     check("moetop killed three times under load: no request failed",
-          stats["completed"] > 50 and not stats["failed"] and
+          stats["completed"] >= 50 and not stats["failed"] and
           not stats["dropped"] and not stats["aborted"], stats)
     check("and the server serves on", alive)
 

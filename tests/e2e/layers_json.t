@@ -22,7 +22,6 @@ from truth import Truth  # noqa: E402
 TIME_WITHIN = 0.02
 LINES, LINES_MANY = 8, 12  # the prompts of many users take seconds
 WINDOWS = 3
-AGE_NS = 1.5e9  # a window is no older when it is shown first
 ENV = dict(os.environ, MOETOP_PERIOD_MS="1500",
            MOETOP_NVML=f"{L.O}/sim/lib/libnvidia-ml.so.1")
 ENV.pop("CUDA_INJECTION64_PATH", None)
@@ -54,12 +53,16 @@ def most_layers(lines):
         lines[-1]["layers"])
 
 
-def new_windows(view, least, rows):
-    """Of its first lines, or of more on a machine that is busy."""
+def new_windows(view, least, rows, pid):
+    """Of its first lines, or of more on a machine that is busy: those that tell
+    of new windows, and the windows that the ring holds then."""
     lines, windows = [], 0
     for n, line in enumerate(map(json.loads, view.stdout), 1):
         now = line["health"]["rows"]["windows"]
         if now > windows and line["layers"]:
+            line["new"] = now - windows
+            line["held"] = [w for w in R.held(pid, R.WINDOW)
+                            if w.decode_steps]
             lines.append(line)
         windows = now
         if n >= least and len(lines) >= WINDOWS and (
@@ -74,7 +77,7 @@ def watch(late, backend, model, users, rows, options, folder):
     command = [f"{L.O}/sim/moetop-sim", "--model", f"{L.MODELS}/{model}.json",
                "--backend", backend, "--users", str(users), "--port", "0",
                "--output-tokens", "20000", "--routing", "uniform",
-               "--truth", truth, "--duration", "60", *options]
+               "--truth", truth, "--duration", "200", *options]
     if not late:
         command = [f"{L.O}/moetop", "run", "--", *command]
     with open(os.path.join(folder, "log"), "w") as log:
@@ -83,11 +86,12 @@ def watch(late, backend, model, users, rows, options, folder):
         while not re.search(r":\d+$", sim.stdout.readline()):
             pass
         view = subprocess.Popen(
-            [f"{L.O}/moetop", "-p", str(sim.pid), "--json", "--count", "40"],
+            [f"{L.O}/moetop", "-p", str(sim.pid), "--json", "--count", "90"],
             env=ENV, stdout=subprocess.PIPE, stderr=log, text=True)
         try:
             lines = new_windows(
-                view, LINES if users < 200 else LINES_MANY, rows)
+                view, LINES if users < 200 else LINES_MANY, rows,
+                sim.pid)
         finally:
             for p in (view, sim):
                 p.terminate()
@@ -97,15 +101,18 @@ def watch(late, backend, model, users, rows, options, folder):
     return lines, Truth(truth)
 
 
-def steady(truth, lines):
-    """Decode steps with all users at work, about when the windows were open:
-    attention takes longer as the contexts grow."""
-    decode = [s for s in truth.steps if s.phase == R.DECODE and s.graph]
-    most = max(s.tokens for s in decode)
+def steps_of(truth, lines):
+    """Of each line, the decode steps of the windows that it tells of: those
+    that had ended when it was made."""
     offset = time.clock_gettime(time.CLOCK_MONOTONIC) - time.time()
-    ends = [(line["time"] + offset) * 1e9 for line in lines]
-    return [s for end in ends for s in decode
-            if s.tokens == most and end - AGE_NS < s.start < end]
+    steps = []
+    for line in lines:
+        made_ns = (line["time"] + offset) * 1e9
+        told = [w for w in line["held"] if w.end_ns < made_ns][-line["new"]:]
+        steps.append([s for w in told for s in truth.inside(
+            w.start_ns - L.EDGE_NS, w.end_ns + L.EDGE_NS, R.DECODE)
+            if s.graph])
+    return steps
 
 
 def mean(values):
@@ -113,7 +120,7 @@ def mean(values):
     return sum(values) / len(values)
 
 
-def check_layers(name, lines, steps, layers, draft):
+def check_layers(name, lines, per_line, layers, draft):
     worst = 0.0
     for key, first, n in (("layers", 0, layers),
                           ("draft_layers", layers, draft)):
@@ -121,7 +128,8 @@ def check_layers(name, lines, steps, layers, draft):
             for field, true in (("seconds_per_step", "block_ns"),
                                 ("before_seconds_per_step", "before_ns")):
                 got = mean(x[key][i][field] for x in lines) * 1e9
-                want = mean(getattr(s.layers[first + i], true) for s in steps)
+                want = mean(mean(getattr(s.layers[first + i], true)
+                                 for s in steps) for steps in per_line)
                 worst = max(worst, abs(got / want - 1))
     check(f"{name}: times of {layers} layers and {draft} of a draft model "
           f"within 2 % (worst {100 * worst:.2f} %)", worst < TIME_WITHIN)
@@ -179,12 +187,13 @@ def main():
         if len(lines) < WINDOWS:
             continue
         lines = lines[1:]
-        steps = steady(truth, lines)
+        per_line = steps_of(truth, lines)
+        steps = sum(per_line, [])
         period = lines[-1]["health"]["layers"]
         check(f"{name}: the period holds",
               period == {"seen": layers, "expected": layers, "draft": draft,
                          "holds": True}, period)
-        check_layers(name, lines, steps, layers, draft)
+        check_layers(name, lines, per_line, layers, draft)
         check_classes(name, lines[-1], steps)
         check_layer_classes(name, lines[-1])
         tier = lines[-1]["health"]["tiers"]["T3"]

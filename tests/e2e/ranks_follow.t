@@ -17,7 +17,7 @@ import threading
 import time
 
 import tap
-from tap import check, slowness
+from tap import Watch, check
 
 O = os.path.abspath(os.environ.get("O", "build"))
 MOETOP = os.path.join(O, "moetop")
@@ -105,16 +105,19 @@ class Moetop:
                 return r
         return None
 
-    def wait_agent(self, pid, deadline_s=20, attached=True):
-        """Seconds until the process has a working agent, or None."""
-        start = time.monotonic()
-        while time.monotonic() < start + deadline_s:
-            r = self.rank(pid)
-            if r and r["agent"] in ("idle", "window") and (
-                    not attached or r["attach"]):
-                return time.monotonic() - start
+    def wait(self, condition, deadline_s=60):
+        """The stopwatch, when a condition of its ranks has come true."""
+        watch = Watch()
+        end = time.monotonic() + deadline_s
+        while time.monotonic() < end:
+            if condition():
+                return watch.stop()
             time.sleep(0.02)
         return None
+
+    def works(self, pid):
+        r = self.rank(pid)
+        return r and r["agent"] in ("idle", "window") and r["attach"]
 
     def end(self):
         self.p.send_signal(signal.SIGINT)
@@ -132,10 +135,10 @@ def has_ring(pid):
 
 
 def expect(name, moetop, pid):
-    took = moetop.wait_agent(pid)
-    check(f"{name}: an agent after {took:.1f} s" if took else
-          f"{name}: an agent", took is not None and took < WITHIN_S * slowness(),
-          (took, moetop.last and moetop.last["target"]["ranks"],
+    took = moetop.wait(lambda: moetop.works(pid))
+    check(f"{name}: an agent after {took.seconds():.1f} s" if took else
+          f"{name}: an agent", took and took.within(WITHIN_S),
+          (moetop.last and moetop.last["target"]["ranks"],
            moetop.last and moetop.last["health"]["tiers"]["T2"]))
 
 
@@ -149,29 +152,24 @@ def main():
         expect("another one", moetop, second)
         os.kill(second, signal.SIGKILL)
         tree.ask("reap")
-        start = time.monotonic()
-        while time.monotonic() < start + 20 and not any(
-                r["pid"] == second and r["agent"] == "gone"
-                for r in moetop.last["target"]["ranks"]):
-            time.sleep(0.02)
+        gone = moetop.wait(lambda: any(
+            r["pid"] == second and r["agent"] == "gone"
+            for r in moetop.last["target"]["ranks"]))
         check("one that was killed is shown as gone",
-              time.monotonic() < start + 2.5 * slowness(), moetop.last["target"]["ranks"])
+              gone and gone.within(2.5), moetop.last["target"]["ranks"])
         third = int(tree.ask("born"))
         expect("one that takes the place of one that was killed", moetop,
                third)
         check("and the one that was killed is forgotten",
-              moetop.rank(second) is None, moetop.last["target"]["ranks"])
+              moetop.wait(lambda: moetop.rank(second) is None),
+              moetop.last["target"]["ranks"])
         before = moetop.rank(third)["attach"]
         same = int(tree.ask("exec"))
-        start = time.monotonic()
-        while time.monotonic() < start + 20:
-            r = moetop.rank(third)
-            if r and r["attach"] and r["attach"] != before:
-                break
-            time.sleep(0.02)
-        took = time.monotonic() - start
-        check(f"one that has become another program: an agent after "
-              f"{took:.1f} s", same == third and took < (WITHIN_S + 1) * slowness(),
+        took = moetop.wait(lambda: (r := moetop.rank(third)) and
+                           r["attach"] and r["attach"] != before)
+        check("one that has become another program: an agent" +
+              (f" after {took.seconds():.1f} s" if took else ""),
+              same == third and took and took.within(WITHIN_S + 1),
               moetop.last["target"]["ranks"])
         check("the front process, which only maps libcuda, is left alone",
               not has_ring(tree.pid) and not any(
