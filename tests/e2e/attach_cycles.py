@@ -37,14 +37,14 @@ def program(name):
     return os.path.join(O, "tests", "e2e", name)
 
 
-def line_of(stream, deadline_s=20):
+def line_of(stream, deadline_s=90):
     """The next line of a child's output, or "" when none comes in time."""
     if not select.select([stream], [], [], deadline_s)[0]:
         return ""
     return stream.readline()
 
 
-def until(true, deadline_s=30, step_s=0.01):
+def until(true, deadline_s=90, step_s=0.01):
     """Wait for a condition; its last value."""
     end = time.monotonic() + deadline_s
     while not (value := true()) and time.monotonic() < end:
@@ -138,13 +138,13 @@ def asleep(pid):
     """Wait for the agent's threads to end, all but the one that sleeps; the
     census of then."""
     until(lambda: threads(pid)["moetop"] == 1 and
-          not threads(pid)["moetop-rows"], 5)
+          not threads(pid)["moetop-rows"])
     return Census(pid)
 
 
 def quiet(pid):
     """Wait for the threads of injections to end; the census of then."""
-    until(lambda: not threads(pid)["moetop"], 5)
+    until(lambda: not threads(pid)["moetop"])
     return Census(pid)
 
 
@@ -154,7 +154,7 @@ def has_ring(pid):
 
 # ---- attaching ---------------------------------------------------------------
 
-def inject(pid, image=AGENT, *options, limit_s=10):
+def inject(pid, image=AGENT, *options, limit_s=60):
     """One injection; its report as a dictionary, `seconds` it took added."""
     start = time.monotonic()
     run = subprocess.run([TOOL, image, str(pid), *options], text=True,
@@ -184,7 +184,7 @@ def reattach(pid, cycles, hold_ms=0, limit_s=600):
     return json.loads(run.stdout or '{"cycles":0,"why":"no answer"}')
 
 
-def moetop(pid, *options, limit_s=60):
+def moetop(pid, *options, limit_s=120):
     run = subprocess.run([MOETOP, "-p", str(pid), "--json", *options],
                          capture_output=True, text=True, env=ENV,
                          timeout=limit_s, check=False)
@@ -245,7 +245,7 @@ class Target:
             except BrokenPipeError:
                 pass
 
-    def end(self, limit_s=20):
+    def end(self, limit_s=60):
         """Ask it to end by itself; its exit status."""
         try:
             self.p.stdin.close()
@@ -360,7 +360,7 @@ class Uvicorn(Target):
         super().__init__(["/bin/sh", "-c", "echo ready; exec /usr/bin/python3 "
                           f"{HERE}/uvicorn_app.py {self.port} "
                           f"{self.log.name}"], stderr=subprocess.DEVNULL)
-        self.up = until(self.answers, 20, 0.05)
+        self.up = until(self.answers, 90, 0.05)
 
     def answers(self):
         try:
@@ -398,7 +398,7 @@ class Streams:
                          b"Connection: close\r\nContent-Length: %d\r\n\r\n%s"
                          % (len(body), body))
             whole, last = b"", None
-            while data := await asyncio.wait_for(reader.read(65536), 20):
+            while data := await asyncio.wait_for(reader.read(65536), 60):
                 now = time.monotonic()
                 if last:
                     self.gaps.append(now - last)

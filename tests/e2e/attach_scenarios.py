@@ -181,10 +181,12 @@ def short_lived(check, n):
         ms = rng.randint(5, 150)
         with A.Odd("short", ms) as t:
             wait_us(rng.random() * ms * 1e3)
+            watch = tap.Watch()
             report = A.inject(t.pid)
-            rc = t.p.wait(10)
+            quick = watch.within(1.5)
+            rc = t.p.wait(60)
         seen[report["refusal"]] = seen.get(report["refusal"], 0) + 1
-        if (rc or report["seconds"] > 1.5 * tap.slowness() or
+        if (rc or not quick or
                 report["refusal"] not in ("ok", "no-process", "busy")):
             wrong.append((ms, rc, report))
     say(f"short lives: {seen}")
@@ -231,7 +233,7 @@ def stopped_often(check, n):
         check(f"{n} injections between {storm.count} SIGSTOPs: each works or "
               "says why not", not other and pauses.good, (seen, other[:3]))
         running = A.until(lambda: A.status(t.pid, "State")[0] in "SR" and
-                          not held(t.pid), 2)
+                          not held(t.pid))
         check("continued at last, it runs", running, held(t.pid))
         works_after(check, t.pid, "stopped often")
         rc = t.end()
@@ -245,8 +247,8 @@ def registers(check, n):
     with A.Odd("registers") as t:
         probes(t.pid, n, pauses)
         t.p.stdin.close()
-        line = A.line_of(t.p.stdout, 5)
-        rc = t.p.wait(10)
+        line = A.line_of(t.p.stdout, 60)
+        rc = t.p.wait(60)
     check(f"{n} injections through a thread that holds values in all registers:"
           f" {line.strip()}", line and rc == 0 and len(pauses.good) > n / 2,
           (line, rc, pauses.bad[:3]))
@@ -285,7 +287,7 @@ def sim(check, n, users=200):
     """The simulated server under streams."""
     with A.Sim() as t:
         load = t.load(users)
-        A.until(lambda: A.descriptors(t.pid)["socket"] >= users, 20)
+        A.until(lambda: A.descriptors(t.pid)["socket"] >= users, 90)
         server(check, t, n, f"sim under {users} streams", 15)
         completed, failed = load.done()
         check("sim: no request failed, and it serves on",
@@ -298,7 +300,7 @@ def uvicorn(check, n, users=60):
     with A.Uvicorn() as t:
         check("uvicorn: it answers", t.up)
         load = t.load(users)
-        A.until(lambda: load.good >= users, 20)
+        A.until(lambda: load.good >= users, 90)
         server(check, t, n, f"uvicorn under {users} streams", 15)
         ended = load.done()
         check("uvicorn: no request failed, and it serves on",
@@ -319,7 +321,7 @@ def uvicorn_new(check, n, users=20):
     for _ in range(n):
         with A.Uvicorn() as t:
             load = t.load(users)
-            A.until(lambda: load.good >= users, 20)
+            A.until(lambda: load.good >= users, 90)
             report = pauses.add(A.inject(t.pid))
             got = A.reattach(t.pid, 5)
             ended = load.done()
@@ -356,7 +358,7 @@ def wait_us(us):
 
 def free(pid):
     """True when no thread of pid is held any more."""
-    return A.until(lambda: not held(pid), 10)
+    return A.until(lambda: not held(pid), 60)
 
 
 def kill_random(pid, n, spread_us, image=A.QUIET, seed=1):
@@ -472,7 +474,7 @@ def kill_stress(check, n):
 def kill_sim(check, n, users=200):
     with A.Sim() as t:
         load = t.load(users)
-        A.until(lambda: A.descriptors(t.pid)["socket"] >= users, 20)
+        A.until(lambda: A.descriptors(t.pid)["socket"] >= users, 90)
         hits, wrong = kill_random(t.pid, n, spread_us(t.pid))
         check(f"sim under {users} streams: the injector killed at {hits} of {n} "
               "random moments", hits and not wrong, (hits, wrong))
@@ -508,11 +510,11 @@ def moetop_cycles(check, n, users=200):
     """`moetop -p`, which injects the first time and returns from then on."""
     with A.Sim() as t:
         load = t.load(users)
-        A.until(lambda: A.descriptors(t.pid)["socket"] >= users, 20)
+        A.until(lambda: A.descriptors(t.pid)["socket"] >= users, 90)
         wrong, stops, before = [], [], None
         for i in range(n):
             # the first time it must be there long enough to tell of it
-            count = 2 if i else 8
+            count = 2 if i else 16
             run, lines = A.moetop(t.pid, "--count", str(count), "--interval",
                                   "0.1" if i else "0.4")
             if run.returncode or len(lines) != count or run.stderr:
@@ -565,7 +567,7 @@ def moetop_kills(check, n, users=200, each=10):
     for first in range(0, n, each):
         with A.Sim() as t:
             load = t.load(users)
-            A.until(lambda: A.descriptors(t.pid)["socket"] >= users, 20)
+            A.until(lambda: A.descriptors(t.pid)["socket"] >= users, 90)
             for i in range(first, min(n, first + each)):
                 hits += killed_moetop(t.pid, rng, i % 3 == 2)
                 if not A.alive(t.pid) or not free(t.pid):

@@ -6,6 +6,7 @@ of what is written comes late.  The simulated server counts what each layer's
 experts read.  Then the sampler's faults: each has its own sentence, and what
 NVML counts stays.
 """
+import itertools
 import json
 import math
 import os
@@ -21,13 +22,14 @@ from truth import Truth  # noqa: E402
 
 O = os.path.abspath(os.environ.get("O", "build"))
 MODEL = os.path.join(HERE, "..", "..", "sim", "models", "qwen3-30b.json")
+SAMPLES = 400  # of what ten seconds give
 TRUTH = os.path.join(O, "counters_pm.truth")
 
 
 def start():
     server = subprocess.Popen(
         [f"{O}/moetop", "run", "--", f"{O}/sim/moetop-sim", "--model", MODEL,
-         "--gpu", "H200", "--users", "16", "--port", "0", "--duration", "90",
+         "--gpu", "H200", "--users", "16", "--port", "0", "--duration", "300",
          "--truth", TRUTH], stdout=subprocess.PIPE, text=True,
         # counters are of the whole GPU: one that nobody else uses
         env=dict(os.environ, CUDA_VISIBLE_DEVICES="7"))
@@ -37,15 +39,21 @@ def start():
     raise SystemExit("Bail out! the simulated server did not start")
 
 
-def watch(pid, count, *options, fault=""):
+def watch(pid, enough, *options, fault="", most=60):
+    """The first line that says enough, or the last of all."""
     env = dict(os.environ, LD_LIBRARY_PATH=f"{O}/sim/lib")
     if fault:
         env["MOETOP_SIM_FAULT"] = fault
-    out = subprocess.run(
+    p = subprocess.Popen(
         [f"{O}/moetop", "-p", str(pid), "--json", "--counters=pm", "--no-bpf",
-         "--count", str(count), *options], stdout=subprocess.PIPE, text=True,
-        timeout=90, env=env).stdout
-    return [json.loads(x) for x in out.splitlines()]
+         *options], stdout=subprocess.PIPE, text=True, env=env)
+    for text in itertools.islice(p.stdout, most):
+        line = json.loads(text)
+        if enough(line):
+            break
+    p.send_signal(signal.SIGINT)
+    p.communicate(timeout=60)
+    return line
 
 
 def tier(line):
@@ -71,9 +79,8 @@ def compare(line):
 
 
 def layers(pid):
-    lines = watch(pid, 10, "--budget", "50", "--rows=off",
-                  fault="pm_offset=20000")
-    last = lines[-1]
+    last = watch(pid, lambda x: (x["bytes"]["samples"] or 0) >= SAMPLES,
+                 "--budget", "50", "--rows=off", fault="pm_offset=20000")
     check("the sampler runs and says what it samples",
           tier(last)["state"] == "ok" and
           "GH100 (bytes+tensor)" in tier(last)["what"], tier(last))
@@ -103,16 +110,18 @@ def layers(pid):
 
 
 FAULTS = [
-    # fault, lines, what the tier says, and its remedy
-    ("pm_denied", 4, "administrators", "NVreg_RestrictProfilingToAdminUsers"),
-    ("pm_busy", 4, "another profiler", "dcgmi profile --pause"),
-    ("pm_clocks", 7, "SM clock fall from 1980 to 1200 MHz", "--counters=gpm"),
+    # fault, what the tier says, and its remedy
+    ("pm_denied", "administrators", "NVreg_RestrictProfilingToAdminUsers"),
+    ("pm_busy", "another profiler", "dcgmi profile --pause"),
+    ("pm_clocks", "SM clock fall from 1980 to 1200 MHz", "--counters=gpm"),
 ]
 
 
 def faults(pid):
-    for fault, count, says, remedy in FAULTS:
-        last = watch(pid, count, "--no-inject", fault=fault)[-1]
+    for fault, says, remedy in FAULTS:
+        last = watch(pid, lambda x, s=says: s in tier(x)["what"] and
+                     x["metrics"]["mbu_ratio"]["state"] == "ok",
+                     "--no-inject", fault=fault)
         check(f"{fault}: it is said, with its remedy",
               says in tier(last)["what"] and
               remedy in (tier(last)["remedy"] or ""), tier(last))
@@ -120,9 +129,12 @@ def faults(pid):
               tier(last)["state"] == "ok" and "GPM" in tier(last)["what"] and
               last["metrics"]["mbu_ratio"]["state"] == "ok",
               last["metrics"]["mbu_ratio"])
-    last = watch(pid, 6, "--no-inject", fault="pm_overflow=20")[-1]
+    last = watch(pid, lambda x: "overflows" in tier(x)["what"] and
+                 " 0 overflows" not in tier(x)["what"], "--no-inject",
+                 fault="pm_overflow=20")
     check("overflows are counted and said",
           tier(last)["state"] == "ok" and
+          "overflows" in tier(last)["what"] and
           " 0 overflows" not in tier(last)["what"], tier(last))
 
 
