@@ -79,7 +79,8 @@ def compare(line):
 
 
 def layers(pid):
-    last = watch(pid, lambda x: (x["bytes"]["samples"] or 0) >= SAMPLES,
+    last = watch(pid, lambda x: x["bytes"]["method"] == "layers" and
+                 x["bytes"]["samples"] >= SAMPLES,
                  "--budget", "50", "--rows=off", fault="pm_offset=20000")
     check("the sampler runs and says what it samples",
           tier(last)["state"] == "ok" and
