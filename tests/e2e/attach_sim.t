@@ -214,7 +214,7 @@ def check_in_flight(server, lines, before, name):
 def many():
     """Nobody, one, fifty, five hundred streams, and nobody again."""
     slow = min(4, slowness())
-    nobody_s = round(4 * slow) + 2  # moetop starts meanwhile
+    nobody_s = round(4 * slow) + 6  # moetop starts meanwhile
     server = Server("--users", f"0:{nobody_s},1:4,50:4,500:{round(6 * slow)},0a")
 
     def over(lines):
