@@ -293,6 +293,7 @@ test-vllm: all
 soak-requests: all $(tools) $(soak_tools) deps-test
 	$(Q)O=$(O) tests/soak/requests.py $(SOAK)
 	$(Q)O=$(O) tests/soak/requests_attach.py 30
+	$(Q)O=$(O) tests/soak/requests_tls.py
 	$(Q)for t in $(soak_tools); do $$t || exit 1; done
 
 # Ten minutes of Prometheus in three formats, ten among slow clients and nonsense.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""http2_load.py PORT CONNECTIONS STREAMS - clients that speak HTTP/2
+"""http2_load.py PORT CONNECTIONS STREAMS [tls] - clients that speak HTTP/2
 
 Each connection has several streams at once, one after the other in each of its
 lanes: probes, answers in one piece to prompts of up to 200 KB, and event streams;
@@ -10,6 +10,7 @@ import asyncio
 import json
 import random
 import socket
+import ssl
 import struct
 import sys
 
@@ -19,6 +20,11 @@ import h2.events
 import h2.exceptions
 
 LANES = 6
+TLS = None
+if "tls" in sys.argv[4:]:
+    TLS = ssl.create_default_context()
+    TLS.check_hostname, TLS.verify_mode = False, ssl.CERT_NONE
+    TLS.set_alpn_protocols(["h2"])
 
 
 class Connection:
@@ -124,7 +130,7 @@ class Connection:
 
     async def run(self):
         self.reader, self.writer = await asyncio.open_connection(
-            "127.0.0.1", self.port)
+            "127.0.0.1", self.port, ssl=TLS)
         self.h2.initiate_connection()
         await self.flush()
         reading = asyncio.ensure_future(self.read())

@@ -37,7 +37,7 @@ http {{
     server 127.0.0.1:{behind}; keepalive 1000; keepalive_timeout 3s;
   }}
   server {{
-    listen 127.0.0.1:{port} backlog=1024;
+    listen 127.0.0.1:{port} {tls} backlog=1024; {files}
     location / {{
       proxy_pass http://app; proxy_http_version 1.1;
       proxy_set_header Connection ""; proxy_buffering off;
@@ -102,9 +102,13 @@ def start(command):
     return p
 
 
-def nginx(port, behind, tmp):
+def nginx(port, behind, tmp, key=None, certificate=None):
+    """With a key, over TLS and by HTTP/2 as well."""
+    files = f"ssl_certificate_key {key}; ssl_certificate {certificate};"
     with open(f"{tmp}/nginx.conf", "w", encoding="ascii") as f:
-        f.write(NGINX.format(tmp=tmp, port=port, behind=behind))
+        f.write(NGINX.format(tmp=tmp, port=port, behind=behind,
+                             tls="ssl http2" if key else "",
+                             files=files if key else ""))
     path = os.path.join(TOOLS, "nginx")
     return start([path if os.path.exists(path) else "nginx", "-p", tmp, "-e",
                   f"{tmp}/error.log", "-c", f"{tmp}/nginx.conf"])
@@ -113,7 +117,7 @@ def nginx(port, behind, tmp):
 class Tracker:
     """What it says of some ports."""
 
-    def __init__(self, ports, tmp, rung=None, gauge=False):
+    def __init__(self, ports, tmp, rung=None, gauge=False, pids=()):
         env = dict(os.environ)
         env.pop("MOETOP_TRACKER", None)
         if rung:
@@ -122,7 +126,7 @@ class Tracker:
         self.out = open(self.path, "w", encoding="ascii")
         self.process = subprocess.Popen(
             [f"{O}/tests/e2e/trackdump"] + [str(p) for p in ports] +
-            ["gauge"] * gauge, stdout=self.out, stdin=subprocess.PIPE,
+            [f"pid={p}" for p in pids] + ["gauge"] * gauge, stdout=self.out, stdin=subprocess.PIPE,
             env=env)
 
     def wait(self):

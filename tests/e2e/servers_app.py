@@ -3,7 +3,7 @@
 
 As an ASGI application it is servers_app:app; as a program,
 
-	servers_app.py PORT
+	servers_app.py PORT [KEY CERTIFICATE]
 
 it serves the same by aiohttp.  It notes the start and end of every request with
 CLOCK_MONOTONIC, the tracker's clock, and how many events it has sent.  GET /log
@@ -11,6 +11,7 @@ answers with all of it and is not in it.
 """
 import asyncio
 import json
+import ssl
 import sys
 import time
 
@@ -127,7 +128,7 @@ async def app(scope, receive, send):
 
 # ---- aiohttp ---------------------------------------------------------------
 
-def serve_aiohttp(port):
+def serve_aiohttp(port, key=None, certificate=None):
     from aiohttp import web
 
     async def whole(body):
@@ -169,9 +170,12 @@ def serve_aiohttp(port):
     application.add_routes([
         web.get("/log", show), web.get("/health", noted),
         web.post("/v1/chat/completions", noted)])
+    tls = key and ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    if tls:
+        tls.load_cert_chain(certificate, key)
     web.run_app(application, host="127.0.0.1", port=port, print=None,
-                access_log=None, handler_cancellation=True)
+                access_log=None, handler_cancellation=True, ssl_context=tls)
 
 
 if __name__ == "__main__":
-    serve_aiohttp(int(sys.argv[1]))
+    serve_aiohttp(int(sys.argv[1]), *sys.argv[2:4])

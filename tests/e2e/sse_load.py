@@ -71,17 +71,24 @@ class User:
         self.reader = self.writer = None
         self.total["aborted"] += 1
 
+    def pace(self, n, interval_s):
+        """As uvicorn_app.py has it, and servers_app.py."""
+        ttft_s = self.rng.random() * .2
+        return {"max_tokens": n, "interval_s": interval_s, "ttft_s": ttft_s,
+                "events": n, "interval_us": interval_s * 1e6,
+                "ttft_us": ttft_s * 1e6}
+
     async def stream(self):
         n = self.rng.randint(8, 20)
         leave_at = self.rng.randint(1, 5) if self.rng.random() < .2 else None
         await self.ask(b"POST", b"/v1/chat/completions", json.dumps({
-            "stream": True, "max_tokens": ENDLESS if leave_at else n,
-            "interval_s": self.interval_s, "ttft_s": self.rng.random() * .2,
-            "prompt": PROMPT}).encode())
-        seen = 0
+            "stream": True, "prompt": PROMPT,
+            **self.pace(ENDLESS if leave_at else n, self.interval_s)}).encode())
+        text, seen = b"", 0
         while data := await self.chunk():
-            seen += data.startswith(b"data: {")
-            if seen == leave_at:
+            text += data  # a proxy cuts the stream where it likes
+            seen = text.count(b"data: {")
+            if leave_at and seen >= leave_at:
                 return self.leave()
         assert seen == n, (seen, n)
         self.over()
@@ -89,8 +96,7 @@ class User:
 
     async def completion(self):
         length = await self.ask(b"POST", b"/v1/chat/completions", json.dumps({
-            "stream": False, "max_tokens": 500, "interval_s": 0,
-            "ttft_s": self.rng.random() * .2}).encode())
+            "stream": False, **self.pace(500, 0)}).encode())
         await self.reader.readexactly(length)
         self.over()
         self.total["completions"] += 1
