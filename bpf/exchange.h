@@ -401,17 +401,16 @@ static __always_inline int response_quick(READER_PARAM struct conn *c,
 {
 	struct http_stream *s = &c->out;
 	struct http_glance g = { 0 };
-	__u64 data;
-	__u32 line;
+	__u32 line, data;
 
 	if (s->state != HTTP_SIZE || s->left || s->pos || s->field ||
 	    (s->flags & (HTTP_EVENTS | HTTP_PROBE)) != HTTP_EVENTS ||
 	    !c->answer.first_ns || r->opaque || r->piece < sizeof(g) ||
 	    copy_bytes(READER_ARG & g, sizeof(g), r->at))
 		return 0;
-	line = http_glance(&g, &data);
-	if (!line || r->piece != line + data + 2 ||
-	    !sse_quick(&c->answer.sse, data))
+	line = http_glance(&g, r->piece);
+	data = r->piece - line - 2;
+	if (!line || !sse_quick(&c->answer.sse, data))
 		return 0;
 	answer_event(&c->answer, response_slot(c), s->flags & HTTP_CHUNKED,
 		     now);

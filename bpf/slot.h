@@ -97,30 +97,36 @@ struct tls_state {
 	__u8 pad[4];
 };
 
+/*
+ * The order is that of use: what an event of a stream needs begins it, in the
+ * two cache lines that the kernel's own header of a socket's storage (8 bytes)
+ * begins; only the slot lies elsewhere.
+ */
 struct conn {
-	struct http_stream in, out;
-	__u64 known;   /* counted as a connection */
-	__u64 closed;  /* 0: open, else 1 + ENDED_* */
-	__u64 left_ns; /* when the client closed */
+	struct answer answer;
 	/* slots, by the receiver; positions count up and wrap */
 	__u32 pushed;
-	__u32 retired;     /* requests before this one are over */
-	__u32 over_pushed; /* requests that found no slot */
+	__u32 retired; /* requests before this one are over */
 	/* slots, by the sender */
 	__u32 popped;
-	__u32 over_popped;
-	__u32 answered;          /* position of the request being answered */
-	__u32 next_in, next_out; /* sequence numbers; 0: none yet */
+	__u32 answered; /* position of the request being answered */
 	__u16 port;
 	__u8 adopting; /* the response is one whose request was not seen */
 	__u8 client_closed;
 	__u8 guess;  /* GUESS_* */
 	__u8 judged; /* by the walk, or younger than we */
 	__u8 responding;
-	struct tls_state tls;
-	struct answer answer;
+	__u8 pad;
+	struct http_stream out, in;
 	struct slot slots[EXCHANGE_SLOTS];
 	struct slot adopted;
+	__u64 known;       /* counted as a connection */
+	__u64 closed;      /* 0: open, else 1 + ENDED_* */
+	__u64 left_ns;     /* when the client closed */
+	__u32 over_pushed; /* requests that found no slot, by the receiver */
+	__u32 over_popped; /* and by the sender */
+	__u32 next_in, next_out; /* sequence numbers; 0: none yet */
+	struct tls_state tls;
 };
 
 /* Seen from its first byte; one that is not starts as all zero. */

@@ -1,7 +1,7 @@
 /*
  * requests_cost.c - what it costs a server to be watched
  *
- *	requests_cost [-o OBSERVERS] [-w write|calls|PID:PORT]
+ *	requests_cost [-o OBSERVERS] [-w write|cold|calls|PID:PORT]
  *		      [-c CONNECTIONS] [-r EVENTS_PER_SECOND] [-s SECONDS]
  *
  * One server works all the time, while the observers (letters of observers.h;
@@ -14,6 +14,9 @@
  * The server (-w):
  *	write		this process, which writes events to its connections, as
  *			fast as it can with a rate of 0
+ *	cold		the same, but reads 1 MB of other memory before each
+ *			event: the caches are as a server with work to do leaves
+ *			them
  *	calls		this process, with system calls that are not on sockets
  *	PID:PORT	another one: requests_app.py or one like it, whose events
  *			carry the CLOCK_MONOTONIC time when they were due.  This
@@ -93,6 +96,13 @@ static void pace(const struct bench *b, uint64_t begin_ns, uint64_t written)
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 }
 
+static void write_event(const struct bench *b, unsigned i)
+{
+	if (write(b->server[i], b->event, b->event_bytes) !=
+	    (ssize_t)b->event_bytes)
+		fail("write");
+}
+
 static void work_write(struct bench *b, uint64_t ns, struct phase *out)
 {
 	uint64_t begin_ns = now_ns(CLOCK_MONOTONIC), written = 0, cpu_ns = 0;
@@ -101,13 +111,31 @@ static void work_write(struct bench *b, uint64_t ns, struct phase *out)
 		uint64_t t = now_ns(CLOCK_THREAD_CPUTIME_ID);
 
 		for (unsigned i = 0; i < b->connections; i++)
-			if (write(b->server[i], b->event, b->event_bytes) !=
-			    (ssize_t)b->event_bytes)
-				fail("write");
+			write_event(b, i);
 		cpu_ns += now_ns(CLOCK_THREAD_CPUTIME_ID) - t;
 		written += b->connections;
 		if (b->rate)
 			pace(b, begin_ns, written);
+	}
+	phase_clear(out);
+	out->value[CPU_NS] = (double)cpu_ns / (double)written;
+	out->value[PER_SECOND] = (double)written * 1e9 /
+				 (double)(now_ns(CLOCK_MONOTONIC) - begin_ns);
+}
+
+static void work_cold(struct bench *b, uint64_t ns, struct phase *out)
+{
+	static volatile const char other[1 << 20] = { 0 };
+	uint64_t begin_ns = now_ns(CLOCK_MONOTONIC), written = 0, cpu_ns = 0;
+
+	while (now_ns(CLOCK_MONOTONIC) - begin_ns < ns) {
+		uint64_t t;
+
+		for (size_t i = 0; i < sizeof(other); i += 64)
+			(void)other[i];
+		t = now_ns(CLOCK_THREAD_CPUTIME_ID);
+		write_event(b, (unsigned)(written++ % b->connections));
+		cpu_ns += now_ns(CLOCK_THREAD_CPUTIME_ID) - t;
 	}
 	phase_clear(out);
 	out->value[CPU_NS] = (double)cpu_ns / (double)written;
@@ -469,6 +497,9 @@ static int server_of(struct bench *b, const char *name)
 	b->work = work_write;
 	if (!strcmp(name, "write"))
 		return 0;
+	b->work = work_cold;
+	if (!strcmp(name, "cold"))
+		return 0;
 	b->work = work_calls;
 	if (!strcmp(name, "calls"))
 		return 0;
@@ -503,7 +534,7 @@ int main(int argc, char **argv)
 	}
 	if (bad || !b.connections || b.connections > CONNECTIONS_MAX) {
 		fputs("usage: requests_cost [-o OBSERVERS] [-w "
-		      "write|calls|PID:PORT] [-c CONNECTIONS] [-r "
+		      "write|cold|calls|PID:PORT] [-c CONNECTIONS] [-r "
 		      "EVENTS_PER_SECOND] [-s SECONDS]\n",
 		      stderr);
 		return 2;

@@ -124,12 +124,73 @@ static void random_pieces(void **state)
 		}
 }
 
+static uint32_t glance(const char *bytes, uint64_t n)
+{
+	struct http_glance g;
+
+	memcpy(&g, bytes, sizeof(g));
+	return http_glance(&g, n);
+}
+
+static void glance_tells_a_chunk_that_is_an_event(void **state)
+{
+	const char *const data[] = { "data: {a", "event: x" };
+	char b[64];
+
+	(void)state;
+	for (uint32_t size = 10; size < 70000; size++) {
+		uint32_t line = (uint32_t)snprintf(
+			b, sizeof(b), size & 1 ? "%x\r\n" : "%X\r\n", size);
+		uint32_t n = line + size + 2;
+
+		snprintf(b + line, sizeof(b) - line, "%s12345678",
+			 data[size / 2 % 2]);
+		assert_int_equal(glance(b, n), size < 0x10000 ? line : 0);
+		assert_int_equal(glance(b, n - 1), 0);
+		assert_int_equal(glance(b, n + 1), 0);
+	}
+	assert_int_equal(glance("0ff\r\ndata: {abcde", 262), 0);
+	assert_int_equal(glance("100\r\ndata: [DONE]", 263), 0);
+	assert_int_equal(glance("100\r\n: a comment.", 263), 0);
+	assert_int_equal(glance("100;x\r\ndata: {ab", 265), 0);
+}
+
+/* Whatever the bytes are: what is certain at a glance, reading says as well. */
+static void glance_is_never_wrong(void **state)
+{
+	struct http_stream s = { 0 };
+	struct http_window w = { 0 };
+	char *b = (char *)w.b;
+	uint32_t certain = 0;
+
+	(void)state;
+	srand(1);
+	for (unsigned round = 0; round < 300000; round++) {
+		uint32_t size = 10 + (uint32_t)rand() % (16u << rand() % 13);
+		uint32_t line = (uint32_t)snprintf(b, 32, "%x\r\n", size), got;
+
+		memcpy(b + line, "data: {abcdefghij", 17);
+		for (int i = rand() % 3; i; i--)
+			b[rand() % 12] = (char)rand();
+		got = glance(b, line + size + 2);
+		if (!got)
+			continue;
+		certain++;
+		http_begin_size(&s);
+		assert_int_equal(http_size(&s, &w, 32), got | HTTP_GOT_SIZE);
+		assert_int_equal(s.left, size + 2);
+	}
+	assert_true(certain > 100000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_split),
 		cmocka_unit_test(byte_by_byte),
 		cmocka_unit_test(random_pieces),
+		cmocka_unit_test(glance_tells_a_chunk_that_is_an_event),
+		cmocka_unit_test(glance_is_never_wrong),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
