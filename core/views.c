@@ -7,10 +7,15 @@
 #include "wire/clock.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define END_LOOK_MS 100
 
 struct views {
 	struct views_config config;
@@ -144,17 +149,52 @@ int views_open(struct views **out, const struct views_config *config, char *why,
 	return 0;
 }
 
+/* Is a signal that ends us waiting for the loop, which we hold up? */
+static bool end_is_asked(void)
+{
+	sigset_t waiting;
+
+	return !sigpending(&waiting) && (sigismember(&waiting, SIGINT) > 0 ||
+					 sigismember(&waiting, SIGTERM) > 0 ||
+					 sigismember(&waiting, SIGHUP) > 0);
+}
+
+/*
+ * By pieces that a pipe takes without a wait once it is said to be writable:
+ * nobody may be reading, and then we must still end when told to.
+ */
+static int write_out(const char *text, size_t bytes)
+{
+	struct pollfd p = { .fd = STDOUT_FILENO, .events = POLLOUT };
+	ssize_t n;
+
+	while (bytes) {
+		int ready = poll(&p, 1, END_LOOK_MS);
+
+		if (ready < 0 && errno != EINTR)
+			return -errno;
+		if (ready <= 0 && end_is_asked())
+			return 0;
+		if (ready <= 0)
+			continue;
+		n = write(STDOUT_FILENO, text,
+			  bytes < PIPE_BUF ? bytes : PIPE_BUF);
+		if (!n)
+			return -EIO;
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
+			return -errno;
+		text += n > 0 ? n : 0;
+		bytes -= n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
 static int print_json(struct views *v, const struct snapshot *s)
 {
 	v->text.bytes = 0;
 	format_json.write(&v->text, s);
-	if (v->text.error)
-		return v->text.error;
-	errno = 0;
-	if (fwrite(v->text.data, 1, v->text.bytes, stdout) != v->text.bytes ||
-	    fflush(stdout))
-		return errno ? -errno : -EIO;
-	return 0;
+	return v->text.error ? v->text.error
+			     : write_out(v->text.data, v->text.bytes);
 }
 
 int views_publish(struct views *v, const struct snapshot *s)

@@ -5,13 +5,16 @@
 seen; --listen serves the same snapshot that is printed.
 """
 # time limit: 600 s
+import fcntl
 import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
+import termios
 import time
 import urllib.request
 
@@ -168,6 +171,29 @@ def listen():
               str(port) in busy.stderr, (busy.returncode, busy.stderr))
 
 
+def held(pipe):
+    """Bytes in it."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)),
+                          sys.byteorder)
+
+
+def unread(pid):
+    """Lines that nobody reads hold moetop up, but not its end."""
+    end, pipe = os.pipe()
+    fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 4096)
+    p = subprocess.Popen([MOETOP, "-p", str(pid), "--json", "--interval",
+                          "0.25", "--no-inject"], stdout=pipe,
+                         stderr=subprocess.PIPE, text=True)
+    os.close(pipe)
+    # full: the first line is longer than the pipe
+    tap.wait_for("a line that is stuck", lambda: held(end) == 4096)
+    p.terminate()
+    _, said = p.communicate(timeout=120)
+    check("--json into a pipe that nobody reads: ended by SIGTERM, silent",
+          p.returncode == 0 and not said, (p.returncode, said))
+    os.close(end)
+
+
 def record_and_replay():
     tape = os.path.join(T, "tape")
     with Demo("--json") as demo:
@@ -180,6 +206,7 @@ def record_and_replay():
               run.returncode == 0 and not run.stdout and not run.stderr and
               after - before > 1.4, (run, after - before))
         live = moetop("-p", str(pid), "--json", "--count", "1")
+        unread(pid)
     lines = [json.loads(x) for x in
              moetop("replay", tape, "--json").stdout.splitlines()]
     check("replay --json gives three snapshots of that server",
