@@ -118,6 +118,40 @@ static void client_aborts_are_counted_exactly(void **state)
 	assert_int_equal(since(server_aborted[GEN]), 0);
 }
 
+/* Many at once, and at addresses of sockets that others had before. */
+static void crowds_are_counted_exactly(void **state)
+{
+	enum { CROWD = 400, ROUNDS = 4 };
+	static struct pair p[CROWD];
+
+	(void)state;
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		for (unsigned i = 0; i < CROWD; i++) {
+			connect_pair(&p[i]);
+			begin_stream(&p[i]);
+		}
+		for (unsigned i = 0; i < CROWD; i++) {
+			say(p[i].server, EVENT);
+			hear(p[i].client, EVENT);
+		}
+		look();
+		assert_int_equal(gauges.streaming[GEN], CROWD);
+		for (unsigned i = 0; i < CROWD; i += 2) {
+			say(p[i].server, END);
+			hear(p[i].client, END);
+		}
+		abort_all(p, CROWD, round & 1);
+		assert_true(comes_to_rest((round + 1) * CROWD));
+		assert_int_equal(since(completed[GEN]),
+				 (round + 1) * CROWD / 2);
+		assert_int_equal(since(client_aborted[GEN]),
+				 (round + 1) * CROWD / 2);
+	}
+	assert_int_equal(since(server_aborted[GEN]), 0);
+	assert_int_equal(now.desyncs, 0);
+	assert_int_equal(now.overflows, 0);
+}
+
 static void server_aborts_are_counted_exactly(void **state)
 {
 	struct pair p;
@@ -378,6 +412,7 @@ int main(void)
 		test_on(random_exchanges_are_counted_exactly),
 		test_on(waiting_then_streaming_then_nothing),
 		test_on(client_aborts_are_counted_exactly),
+		test_on(crowds_are_counted_exactly),
 		test_on(server_aborts_are_counted_exactly),
 		test_on(client_that_leaves_with_the_last_byte_aborts_nothing),
 		test_on(stream_older_than_the_tracker_is_recognised),
