@@ -16,13 +16,6 @@
 #define EXCHANGE_STEPS_EACH 64u
 #define STEP_TLS 2 /* result of a step: the bytes are for tls_step() */
 
-static __always_inline void conn_lose(struct http_stream *s)
-{
-	s->state = HTTP_UNKNOWN;
-	s->field = 0;
-	exchange_add(counters.desyncs, 1);
-}
-
 static __always_inline __u32 conn_first(const struct conn *c)
 {
 	__u32 popped = c->popped, retired = c->retired;

@@ -140,6 +140,14 @@ static __always_inline void conn_fresh(struct conn *c)
 
 #define exchange_add(word, n) ((void)__sync_fetch_and_add(&(word), (n)))
 
+/* Bytes that cannot be what must come now. */
+static __always_inline void conn_lose(struct http_stream *s)
+{
+	s->state = HTTP_UNKNOWN;
+	s->field = 0;
+	exchange_add(counters.desyncs, 1);
+}
+
 static __always_inline __u64 slot_word(__u32 state, __u32 endpoint)
 {
 	return state | (__u64)endpoint << 8;

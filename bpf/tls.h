@@ -36,14 +36,17 @@
 #define TLS_QUIET_NS 2000000000ull /* so long a stream may be silent */
 #define TLS_IDLE_NS 5000000000ull  /* and so long after an early head */
 
-/* Where a message would begin; fewer bytes must be the first of a handshake. */
+/*
+ * Where a message would begin, no matter how few of its bytes are there: none of
+ * HTTP begins so.  Out of step, all three must be.
+ */
 static __always_inline int tls_is_record(const struct http_stream *s,
 					 const struct http_window *w, __u32 n)
 {
-	if (n < 3)
-		return n && s->state == HTTP_LINE && !s->pos && w->b[0] == 22 &&
-		       (n < 2 || w->b[1] == 3);
-	return w->b[0] >= 20 && w->b[0] <= 23 && w->b[1] == 3 && w->b[2] <= 4;
+	if (!n || (s->state == HTTP_LINE ? s->pos : n < 3))
+		return 0;
+	return w->b[0] >= 20 && w->b[0] <= 23 && (n < 2 || w->b[1] == 3) &&
+	       (n < 3 || w->b[2] <= 4);
 }
 
 /* What was thought of the socket before it was known that others tell. */
@@ -176,7 +179,7 @@ HTTP_GLOBAL int tls_record(struct conn *c, __u32 out, __u64 now)
 	s->pos = 0;
 	s->hash = 0;
 	if (type < 20 || type > 24 || bytes > TLS_RECORD_MAX) {
-		s->state = HTTP_UNKNOWN;
+		conn_lose(s);
 		return 1;
 	}
 	s->left = bytes;
@@ -217,7 +220,7 @@ HTTP_GLOBAL int tls_step(READER_PARAM struct conn *c, struct reader *r,
 	}
 	n = reader_peek(READER_ARG r, header, sizeof(header));
 	if (!n || s->pos >= TLS_HEADER_BYTES) {
-		s->state = HTTP_UNKNOWN;
+		conn_lose(s);
 		return 1;
 	}
 	want = TLS_HEADER_BYTES - s->pos;

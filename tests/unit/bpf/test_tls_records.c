@@ -223,7 +223,21 @@ static void nonsense_is_passed_over_until_a_record_begins(void **state)
 	harness_bytes(&conn, true, "nonsense", 8);
 	record(true, DATA, 60);
 	stream_is_seen();
-	assert_int_equal(counters.desyncs, 0);
+	assert_int_equal(counters.desyncs, 1);
+}
+
+/* However it is cut: what began as a record and is none is said to be lost. */
+static void begin_of_a_record_and_no_more_is_a_desync(void **state)
+{
+	static const char bytes[] = "\x16\x03POST / HTTP/1.1\r\n\r\n";
+
+	(void)state;
+	for (size_t at = 1; at < sizeof(bytes); at++) {
+		begin(true, 0);
+		harness_bytes(&conn, true, bytes, at);
+		harness_bytes(&conn, true, bytes + at, sizeof(bytes) - 1 - at);
+		assert_true(counters.desyncs);
+	}
 }
 
 int main(void)
@@ -237,6 +251,7 @@ int main(void)
 		cmocka_unit_test(guess_becomes_one_of_timing),
 		cmocka_unit_test(what_is_read_elsewhere_is_not_inferred),
 		cmocka_unit_test(nonsense_is_passed_over_until_a_record_begins),
+		cmocka_unit_test(begin_of_a_record_and_no_more_is_a_desync),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
