@@ -70,9 +70,8 @@ const char *tls_follow_why(const struct tls_follow *f)
 		return "not by packets";
 	case -EPERM:
 	case -EACCES:
-		return "no CAP_SYS_ADMIN: start moetop as root, while TLS is "
-		       "in "
-		       "use";
+		return "no CAP_SYS_ADMIN: start moetop as root, "
+		       "while TLS is in use";
 	case -EBUSY:
 		return "seccomp filters, which Linux 6.11 to 6.13 does not "
 		       "spare such probes";
