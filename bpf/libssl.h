@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "bpf/rungs.h"
+#include "bpf/shared.h"
 #include "bpf/tracker.h"
 
 struct libssl;
@@ -24,7 +25,6 @@ int libssl_open(struct libssl **out, struct rung_programs *rung);
  * Probe one library of one process.  Attached already: nothing.  0; -ENOSPC:
  * LIBSSL_FILES_MAX of them are; or -errno with nothing attached.
  */
-#define LIBSSL_FILES_MAX 64u
 int libssl_attach(struct libssl *l, const struct tracker_tls *library);
 
 /* Leave all processes but these. */

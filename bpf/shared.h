@@ -12,6 +12,7 @@
 
 #define PORT_WORDS 1024 /* one bit per port */
 #define UNIX_LISTENERS_MAX 16
+#define LIBSSL_FILES_MAX 64 /* probed libraries, of one process each */
 
 /* The address of a listener of UNIX sockets: the rounds of the walk that found
  * it last and first. */

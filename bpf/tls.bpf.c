@@ -15,7 +15,6 @@
 
 #define CALLS_MAX 8192
 #define OBJECTS_MAX 8192
-#define LIBRARIES_MAX 64
 
 /* A read or write under way. */
 struct tls_call {
@@ -42,7 +41,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, LIBRARIES_MAX);
+	__uint(max_entries, LIBSSL_FILES_MAX);
 	__type(key, __u32);
 	__type(value, __u64);
 } tls_since SEC(".maps"); /* by the loader: all calls are seen; 0: not yet */
