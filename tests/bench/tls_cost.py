@@ -14,7 +14,6 @@ import json
 import os
 import random
 import signal
-import socket
 import ssl
 import statistics
 import subprocess
@@ -26,6 +25,10 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 O = os.path.abspath(os.environ.get("O", "build"))
 E2E = f"{HERE}/../e2e"
+sys.path.insert(0, E2E)
+from servers import accepts, certificate  # noqa: E402
+from tap import free_port, wait_for  # noqa: E402
+
 SETTLE_S, PHASE_S, HZ = 1, 2.5, 50
 
 
@@ -125,31 +128,17 @@ def report(name, off, diff):
           f"{len(diff)} pairs")
 
 
-def wait_for(port):
-    while True:
-        with socket.socket() as s:
-            if not s.connect_ex(("127.0.0.1", port)):
-                return
-        time.sleep(.1)
-
-
 def main():
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 60
     pairs = int(sys.argv[2]) if len(sys.argv) > 2 else 20
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = free_port()
     with tempfile.TemporaryDirectory() as tmp:
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-             "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{tmp}/key",
-             "-out", f"{tmp}/cert", "-days", "2", "-subj", "/CN=localhost"],
-            check=True, stderr=subprocess.DEVNULL)
+        certificate(tmp)
         server = subprocess.Popen(
             ["/usr/bin/python3", f"{E2E}/uvicorn_app.py", str(port),
              f"{tmp}/log", f"{tmp}/key", f"{tmp}/cert"])
         try:
-            wait_for(port)
+            wait_for("the server listens", lambda: accepts(port))
             measure(server.pid, port, n, pairs)
         finally:
             server.send_signal(signal.SIGKILL)

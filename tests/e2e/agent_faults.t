@@ -13,8 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import layers as L  # noqa: E402
 import ring as R  # noqa: E402
-from host import wait  # noqa: E402
-from tap import check, end  # noqa: E402
+from tap import check, end, wait  # noqa: E402
 from truth import Truth  # noqa: E402
 
 NEAR_NS, LIMIT, USERS = 20000, 0.02, 6

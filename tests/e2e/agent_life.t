@@ -14,7 +14,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, HERE)
 import ring as R  # noqa: E402
 from layers import ANY_PRICE  # noqa: E402
-from tap import Watch  # noqa: E402
+from tap import Watch, wait  # noqa: E402
 
 O = os.path.abspath(os.environ.get("O", os.path.join(ROOT, "build")))
 AGENT = f"{O}/libmoetop-agent.so"
@@ -189,15 +189,6 @@ def thread_cpu(pid, name):
         if comm == name:
             return sum(map(int, rest.split()[11:13]))
     return None
-
-
-def wait(condition, deadline_s):
-    end = time.monotonic() + deadline_s
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def agents_threads(pid):

@@ -11,8 +11,8 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import ring as R  # noqa: E402
-from host import AGENT, O, Host, counts, status_kb, wait  # noqa: E402
-from tap import check, end, results  # noqa: E402
+from host import AGENT, O, Host, counts, status_kb  # noqa: E402
+from tap import check, end, results, wait  # noqa: E402
 
 VALGRIND = ("valgrind", "--error-exitcode=9", "--leak-check=full",
             "--show-leak-kinds=definite", "--errors-for-leak-kinds=definite",

@@ -11,8 +11,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import ring as R  # noqa: E402
 from host import (ACTIVE, AGENT, LAYERS, O, ROWS, SINGLE, Host, counts,  # noqa
-                  rings, status_kb, wait)
-from tap import check, end  # noqa: E402
+                  rings, status_kb)
+from tap import check, end, wait  # noqa: E402
 
 SOON_S = 90  # a deadline of what a busy machine may delay
 # The most that docs/OVERHEAD.md states, MB more than without the agent.

@@ -6,7 +6,6 @@ moetop comes.  Layer times against the truth log, what is missing and why, what
 is left behind, the second attach without a stop, two collectors, a collector
 that is killed.  Then an eager server, where rows can be read all the same.
 """
-import itertools
 import json
 import os
 import re
@@ -19,8 +18,9 @@ import time
 
 import tap
 from ring import WINDOW, held
-from tap import Watch, check
+from tap import Watch, check, wait
 from truth import Truth
+from watching import watch
 
 O = os.path.abspath(os.environ.get("O", "build"))
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
@@ -34,13 +34,6 @@ ENV = dict(os.environ,
 ENV.pop("CUDA_INJECTION64_PATH", None)
 FIRST_LAYER_S = 5
 TOLERANCE = 0.02
-
-
-def wait(condition, deadline_s=90):
-    end = time.monotonic() + deadline_s
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.02)
-    return condition()
 
 
 class Server:
@@ -106,21 +99,18 @@ class Load:
         return json.loads(out.splitlines()[-1])
 
 
+def command(server, *options):
+    return [MOETOP, "-p", str(server.pid), "--json", *options]
+
+
 def moetop(server, *options, **kw):
-    return subprocess.Popen([MOETOP, "-p", str(server.pid), "--json", *options],
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            text=True, env=ENV, **kw)
+    return subprocess.Popen(command(server, *options), stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, env=ENV, **kw)
 
 
 def lines(server, enough, *options, most=60):
     """(lines of moetop until they are enough, what it said)"""
-    p, out = moetop(server, *options), []
-    for text in itertools.islice(p.stdout, most):
-        out.append(json.loads(text))
-        if enough(out):
-            break
-    p.send_signal(signal.SIGINT)
-    _, err = p.communicate(timeout=60)
+    _, err, out = watch(command(server, *options), enough, most, env=ENV)
     return out, err
 
 
@@ -164,22 +154,23 @@ def compare_layers(server, snapshot, spans):
 
 def first_attach(server):
     before = server.settled()
-    watch = Watch()
-    p = moetop(server, "--interval", "0.5")
-    shown, spans = False, []
-    for text in itertools.islice(p.stdout, 200):
-        last = json.loads(text)
-        if last["layers"]:
-            watch.stop()
-            shown, spans = True, windows(server.pid)
-            break
-    p.send_signal(signal.SIGINT)
-    _, err = p.communicate(timeout=60)
-    check(f"layers after {watch.seconds():.1f} s, within {FIRST_LAYER_S} s"
+    took, spans = Watch(), []
+
+    def layers(got):
+        if got[-1]["layers"]:
+            took.stop()
+            spans.extend(windows(server.pid))
+        return got[-1]["layers"]
+
+    status, err, got = watch(command(server, "--interval", "0.5"), layers, 200,
+                             env=ENV)
+    last = got[-1]
+    shown = last["layers"]
+    check(f"layers after {took.seconds():.1f} s, within {FIRST_LAYER_S} s"
           if shown else "layers are shown",
-          shown and watch.within(FIRST_LAYER_S), last["health"])
-    check("it ends by SIGINT: status 0, not a word",
-          p.returncode == 0 and not err, (p.returncode, err))
+          shown and took.within(FIRST_LAYER_S), last["health"])
+    check("it ends by SIGINT: status 0, not a word", status == 0 and not err,
+          (status, err))
     check("T2 works", tier(last, "T2")["state"] == "ok", tier(last, "T2"))
     t3 = tier(last, "T3")
     check("T3 is missing, with its reason and its remedy",
@@ -187,10 +178,10 @@ def first_attach(server):
           t3["what"] == "the agent came after the graphs were captured" and
           "moetop run" in (t3["remedy"] or ""), t3)
     rank = last["target"]["ranks"][0]
-    lost_us = watch.pauses.lost(watch.start, watch.end or time.time()) * 1e6
+    lost_us = took.pauses.lost(took.start, took.end or time.time()) * 1e6
     check("the attach is reported: thread, call, stops, pause, load",
           rank["attach"] and 0 < rank["attach"]["stops"] <= 12 and
-          0 < rank["attach"]["pause_us"] < 250e3 * watch.slow + lost_us and
+          0 < rank["attach"]["pause_us"] < 250e3 * took.slow + lost_us and
           rank["attach"]["load_ms"] > 0 and rank["attach"]["thread"] > 0, rank)
     check("48 layers, no rows", len(last["layers"]) == 48 and
           all(x["seconds_per_step"] and x["rows"] is None

@@ -7,7 +7,6 @@ server's own count.  Then both deaths: of the server under moetop, and of moetop
 under load.
 """
 import bisect
-import itertools
 import json
 import os
 import re
@@ -18,6 +17,7 @@ import tempfile
 import time
 
 import tap
+import watching
 from tap import Pauses, Watch, check, slowness
 
 O = os.path.abspath(os.environ.get("O", "build"))
@@ -73,18 +73,11 @@ class Server:
 
 def watch(server, enough, *options, most=400):
     """Lines of moetop until they are enough: (exit status, what it said, lines)"""
-    slow, lines = slowness(), []
-    p = subprocess.Popen([MOETOP, "-p", str(server.pid), "--json", *options],
-                         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                         text=True, env=ENV)
-    for text in itertools.islice(p.stdout, most):
-        lines.append(json.loads(text))
-        if enough(lines):
-            break
-    p.send_signal(signal.SIGINT)
-    _, err = p.communicate(timeout=60)
+    slow = slowness()
+    said = watching.watch([MOETOP, "-p", str(server.pid), "--json", *options],
+                          enough, most, env=ENV)
     server.slowness = max(slow, slowness())
-    return p.returncode, err, lines
+    return said
 
 
 def value(snapshot, metric):

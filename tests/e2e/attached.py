@@ -5,6 +5,8 @@ import socket
 import subprocess
 import time
 
+from tap import wait
+
 O = os.path.abspath(os.environ.get("O", "build"))
 GENERATION = 1
 ASK = b"POST /v1/completions HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"
@@ -48,18 +50,9 @@ class Tracker:
                 [f"{O}/tests/e2e/trackdump", str(port)], stdout=out,
                 stdin=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 env=dict(os.environ, MOETOP_TRACKER=rung))
-        self.runs = self.wait(lambda: os.path.getsize(self.path) or
-                              self.p.poll() is not None)
+        self.runs = wait(lambda: os.path.getsize(self.path) or
+                         self.p.poll() is not None)
         self.refused = self.p.poll() == 3
-
-    @staticmethod
-    def wait(condition, seconds=120):
-        end = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > end:
-                return False
-            time.sleep(.01)
-        return True
 
     def states(self):
         """All that were read so far."""
@@ -80,7 +73,7 @@ class Tracker:
                     return True
             return False
 
-        self.wait(there)
+        wait(there)
         return found[0] if found else None
 
     def stop(self):

@@ -6,8 +6,6 @@ of what is written comes late.  The simulated server counts what each layer's
 experts read.  Then the sampler's faults: each has its own sentence, and what
 NVML counts stays.
 """
-import itertools
-import json
 import math
 import os
 import signal
@@ -17,6 +15,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import tap  # noqa: E402
+import watching  # noqa: E402
 from tap import check  # noqa: E402
 from truth import Truth  # noqa: E402
 
@@ -44,16 +43,11 @@ def watch(pid, enough, *options, fault="", most=60):
     env = dict(os.environ, LD_LIBRARY_PATH=f"{O}/sim/lib")
     if fault:
         env["MOETOP_SIM_FAULT"] = fault
-    p = subprocess.Popen(
+    _, err, lines = watching.watch(
         [f"{O}/moetop", "-p", str(pid), "--json", "--counters=pm", "--no-bpf",
-         *options], stdout=subprocess.PIPE, text=True, env=env)
-    for text in itertools.islice(p.stdout, most):
-        line = json.loads(text)
-        if enough(line):
-            break
-    p.send_signal(signal.SIGINT)
-    p.communicate(timeout=60)
-    return line
+         *options], lambda got: enough(got[-1]), most, env=env)
+    sys.stderr.write(err)
+    return lines[-1]
 
 
 def tier(line):

@@ -55,13 +55,7 @@ def stop(p):
 
 
 def wait(condition):
-    """The condition's first true value, else its last one."""
-    end = time.monotonic() + PATIENCE_S
-    while True:
-        value = condition()
-        if value or time.monotonic() > end:
-            return value
-        time.sleep(0.2)
+    return tap.wait(condition, PATIENCE_S, 0.2)
 
 
 # ---- the scenario -----------------------------------------------------------

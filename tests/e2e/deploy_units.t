@@ -18,7 +18,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
@@ -30,7 +29,7 @@ venv.enter()
 import yaml
 
 import tap
-from tap import check
+from tap import check, wait
 
 ROOT, O = venv.ROOT, venv.O
 DEPLOY = os.path.join(ROOT, "deploy")
@@ -114,13 +113,6 @@ def limited(uid, caps):
     return ["setpriv", "--reuid", uid, "--regid", uid, "--clear-groups",
             "--bounding-set", names, "--inh-caps", names,
             "--ambient-caps", names, "--no-new-privs"]
-
-
-def wait(condition):
-    end = time.monotonic() + 120
-    while not (value := condition()) and time.monotonic() < end:
-        time.sleep(0.1)
-    return value
 
 
 def works(states):

@@ -6,7 +6,6 @@ pages, and whatever numbers the test wants.  And the simulated server, whose
 numbers are right.
 """
 # time limit: 600 s
-import http.server
 import json
 import os
 import shutil
@@ -15,12 +14,11 @@ import struct
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import tap
-from host import O, wait
+from host import O
 
 MOETOP = f"{O}/moetop"
 MODEL = f"{O}/sim/models/qwen3-30b.json"

@@ -9,7 +9,6 @@ import ctypes
 import os
 import stat
 import sys
-import time
 
 SOURCE = '''#!{python}
 import ctypes, multiprocessing, os, sys
@@ -126,13 +125,3 @@ class Ring:
     @property
     def late(self):
         return self.word(268)
-
-
-def wait(condition, deadline_s=120):
-    """The first true value of condition(), or the last one."""
-    end = time.monotonic() + deadline_s
-    while True:
-        value = condition()
-        if value or time.monotonic() > end:
-            return value
-        time.sleep(0.02)

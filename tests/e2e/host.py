@@ -1,7 +1,6 @@
 """host.py - tests/e2e/agent_host.c from a test, and what /proc says of it"""
 import os
 import subprocess
-import time
 
 from layers import ANY_PRICE
 from tap import Watch
@@ -50,15 +49,6 @@ class Host:
         self.process.stdin.write("quit\n")
         self.process.stdin.flush()
         return self.process.wait(60), watch.stop()
-
-
-def wait(condition, deadline_s=90):
-    end = time.monotonic() + deadline_s
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.005)
-    return True
 
 
 def status_kb(pid, key):

@@ -11,8 +11,7 @@ import signal
 import subprocess
 
 import tap
-from host import wait
-from tap import check
+from tap import check, wait
 
 O = os.path.abspath(os.environ.get("O", "build"))
 TOOL = os.path.join(O, "tests", "e2e", "inject_tool")

@@ -10,7 +10,7 @@ import tempfile
 
 import fake_engine
 import tap
-from tap import check
+from tap import check, wait
 
 O = os.path.abspath(os.environ.get("O", "build"))
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
@@ -74,7 +74,7 @@ def has_ring(name, worker, before):
           ring)
     # its thread sees CUDA start, and takes CUPTI
     check(f"{name}: it works once CUDA does",
-          good and fake_engine.wait(lambda: ring.state == 2, 120), ring)
+          good and wait(lambda: ring.state == 2, 120), ring)
 
 
 def has_ring_early(name, worker, before):

@@ -14,8 +14,7 @@ import urllib.request
 
 import tap
 from doctor import MODEL, MOETOP, NOBODY, NVML, SIM, Sim, copies, doctor
-from host import wait
-from tap import check
+from tap import check, wait
 
 CAPS = {"dac_read_search": 2, "net_admin": 12, "sys_ptrace": 19,
         "sys_admin": 21, "sys_nice": 23, "sys_resource": 24, "perfmon": 38,

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 import tap
 from tap import Watch, check
@@ -108,12 +107,7 @@ class Moetop:
     def wait(self, condition, deadline_s=60):
         """The stopwatch, when a condition of its ranks has come true."""
         watch = Watch()
-        end = time.monotonic() + deadline_s
-        while time.monotonic() < end:
-            if condition():
-                return watch.stop()
-            time.sleep(0.02)
-        return None
+        return watch.stop() if tap.wait(condition, deadline_s) else None
 
     def works(self, pid):
         r = self.rank(pid)

@@ -14,9 +14,9 @@ import subprocess
 import tempfile
 import urllib.request
 
-from servers import (BIN, GENERATION, HERE, IGNORED, Tracker, accepts,
+from servers import (BIN, HERE, Tracker, accepts,
                      differing, free_port, hypercorn, settled, start, stop,
-                     wait_for)
+                     totals, wait_for, web_totals)
 from tap import check
 import tap
 
@@ -54,22 +54,9 @@ def web_log(port):
     return wait_for("the server knows that all has ended", ended)
 
 
-def web_expected(log):
-    ours = [r for r in log if r[0] != "/health"]
-    whole = [r for r in ours if r[4]]
-    return {"started": len(ours), "completed": len(whole),
-            "aborted": len(ours) - len(whole),
-            "probes": len(log) - len(ours),
-            "events": sum(r[3] for r in whole)}
-
-
-def grpc_expected(log):
+def grpc_totals(log):
     ours = [r for r in log if r[0] == "generate"]
-    whole = [r for r in ours if r[2]]
-    return {"started": len(ours), "completed": len(whole),
-            "aborted": len(ours) - len(whole),
-            "probes": len(log) - len(ours),
-            "events": sum(r[1] for r in whole)}
+    return totals(log, ours, [r for r in ours if r[2]], lambda r: r[1])
 
 
 class Traffic:
@@ -121,7 +108,7 @@ class Traffic:
 def check_web(traffic, rung, tracker, name):
     port = traffic.ports[name]
     got = tracker.counted(port)
-    off = differing(got, web_expected(traffic.logs[name]))
+    off = differing(got, web_totals(traffic.logs[name]))
     check(f"{rung}: {name}: by its own log", not off, off)
     c = json.loads(traffic.clients[name])
     probes = c["probes"] + (UPGRADED if name == "hypercorn" else 0)
@@ -134,7 +121,7 @@ def check_web(traffic, rung, tracker, name):
 def check_grpc(traffic, rung, tracker):
     port = traffic.ports["gRPC"]
     got = tracker.counted(port)
-    off = differing(got, grpc_expected(traffic.logs["gRPC"]))
+    off = differing(got, grpc_totals(traffic.logs["gRPC"]))
     check(f"{rung}: gRPC: by its own log", not off, off)
     c = json.loads(traffic.clients["gRPC"])
     off = differing(got, {

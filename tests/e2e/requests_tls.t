@@ -17,7 +17,8 @@ import tempfile
 import time
 
 import tap
-from tap import check, wait_for
+from servers import certificate
+from tap import check, free_port, wait_for
 
 O = os.path.abspath(os.environ.get("O", "build"))
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -48,9 +49,7 @@ class Server:
     """uvicorn; its log when it has ended."""
 
     def __init__(self, children, tmp, name):
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.port = s.getsockname()[1]
+        self.port = free_port()
         self.log = f"{tmp}/{name}.json"
         self.p = children.start(PYTHON, f"{HERE}/uvicorn_app.py", self.port,
                                 self.log, f"{tmp}/key", f"{tmp}/cert")
@@ -225,11 +224,7 @@ def linked_in(children, tmp):
 def main():
     children = Children()
     with tempfile.TemporaryDirectory() as tmp:
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-             "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{tmp}/key",
-             "-out", f"{tmp}/cert", "-days", "2", "-subj", "/CN=localhost"],
-            check=True, stderr=subprocess.DEVNULL)
+        certificate(tmp)
         try:
             servers = [Server(children, tmp, n)
                        for n in ("ours", "other", "middle")]

@@ -13,7 +13,7 @@ import tempfile
 
 import fake_engine
 import tap
-from tap import check
+from tap import check, wait
 
 O = os.path.abspath(os.environ.get("O", "build"))
 MOETOP = os.path.join(O, "moetop")
@@ -37,7 +37,7 @@ def run(name, command, moetop=MOETOP, cwd=None, **env):
         parent, worker = int(word[1]), int(word[2])
         check(f"{name}: it starts, and CUDA in its worker",
               word[3] == "0" and parent != worker, word)
-        ring = fake_engine.wait(lambda: fake_engine.Ring(worker))
+        ring = wait(lambda: fake_engine.Ring(worker))
         check(f"{name}: the worker has the agent, before anything was captured",
               ring and ring.pid == worker and ring.late == 0, ring)
         check(f"{name}: its parent has none", not fake_engine.Ring(parent))

@@ -5,17 +5,18 @@ from wire/metrics.proto, and read by Google's library; the text formats are read
 by prometheus_client.  For /usr/bin/python3, which has both.
 """
 import atexit
+import functools
 import gzip
 import http.server
 import json
 import os
 import subprocess
 import threading
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
 
+import tap
 from tap import free_port
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -90,14 +91,7 @@ def get(port, path="/metrics", accept=None, encoding=None, method="GET",
         return 0, b"", {}
 
 
-def wait(condition, deadline_s=120, pause_s=0.1):
-    """What it returned last: something true, or the time is over."""
-    end = time.monotonic() + deadline_s
-    while True:
-        got = condition()
-        if got or time.monotonic() > end:
-            return got
-        time.sleep(pause_s)
+wait = functools.partial(tap.wait, pause_s=0.1)  # most of it asks over HTTP
 
 
 def samples(body):

@@ -214,13 +214,8 @@ class Result:
 
     def expected(self):
         """What the server says that it had."""
-        whole = [r for r in self.ours if r["whole"]]
-        return {
-            "started": len(self.ours), "completed": len(whole),
-            "aborted": len(self.ours) - len(whole),
-            "probes": len(self.log) - len(self.ours),
-            "events": sum(r["events"] for r in whole),
-        }
+        return totals(self.log, self.ours, [r for r in self.ours if r["whole"]],
+                      lambda r: r["events"])
 
     def off_by_log(self, got):
         """What differs from the server's log.  It may not have heard of some
@@ -261,6 +256,30 @@ class Result:
         return (sum(r["events"] for r in tracker.generations(self.port)
                     if r["how"]),
                 sum(r["events"] for r in self.ours if not r["whole"]))
+
+
+def totals(log, ours, whole, events):
+    """What the tracker should count, by a server's log: `ours` are its requests
+    to generate, `whole` those of them that it answered to the end."""
+    return {"started": len(ours), "completed": len(whole),
+            "aborted": len(ours) - len(whole),
+            "probes": len(log) - len(ours),
+            "events": sum(map(events, whole))}
+
+
+def web_totals(log):
+    """The same, by the log that servers_app.py gives as JSON."""
+    ours = [r for r in log if r[0] != "/health"]
+    return totals(log, ours, [r for r in ours if r[4]], lambda r: r[3])
+
+
+def certificate(folder):
+    """key and cert, for two days."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+         "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{folder}/key",
+         "-out", f"{folder}/cert", "-days", "2", "-subj", "/CN=localhost"],
+        check=True, stderr=subprocess.DEVNULL)
 
 
 def differing(got, wanted):

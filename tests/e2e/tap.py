@@ -71,15 +71,22 @@ class Watch:
         return self.stop().seconds() < limit_s * self.slow
 
 
+def wait(condition, deadline_s=120, pause_s=.02):
+    """What the condition gave last: something true, or the time is over."""
+    end_s = time.monotonic() + deadline_s
+    while True:
+        found = condition()
+        if found or time.monotonic() > end_s:
+            return found
+        time.sleep(pause_s)
+
+
 def wait_for(what, condition, seconds=120):
     """What the condition gives, once it is true; the end of the test if never."""
-    end_s = time.monotonic() + seconds
-    while time.monotonic() < end_s:
-        found = condition()
-        if found:
-            return found
-        time.sleep(.02)
-    raise SystemExit(f"Bail out! never happened: {what}")
+    found = wait(condition, seconds)
+    if not found:
+        raise SystemExit(f"Bail out! never happened: {what}")
+    return found
 
 
 def free_port():

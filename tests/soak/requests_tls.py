@@ -17,8 +17,9 @@ import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                 "..", "e2e"))
-from servers import (BIN, HERE, Tracker, accepts, differing, free_port,
-                     hypercorn, nginx, settled, start, stop, uvicorn, wait_for)
+from servers import (BIN, HERE, Tracker, accepts, certificate, differing,
+                     free_port, hypercorn, nginx, settled, start, stop, uvicorn,
+                     wait_for, web_totals)
 from tap import check
 import tap
 
@@ -103,23 +104,10 @@ def clients(servers, stack):
     } for name, all_of in said.items()}
 
 
-def expected(log):
-    ours = [r for r in log if r[0] != "/health"]
-    whole = [r for r in ours if r[4]]
-    return {"started": len(ours), "completed": len(whole),
-            "aborted": len(ours) - len(whole),
-            "probes": len(log) - len(ours),
-            "events": sum(r[3] for r in whole)}
-
-
 def main():
     with tempfile.TemporaryDirectory() as tmp, \
             contextlib.ExitStack() as stack:
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-             "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{tmp}/key",
-             "-out", f"{tmp}/cert", "-days", "2", "-subj", "/CN=localhost"],
-            check=True, stderr=subprocess.DEVNULL)
+        certificate(tmp)
         os.chmod(tmp, 0o755)
         servers = Servers(tmp, stack)
         tracker = Tracker(list(servers.ports.values()), tmp,
@@ -132,7 +120,7 @@ def main():
         logs = {name: servers.log(name) for name in servers.ports}
     for name, port in servers.ports.items():
         got = tracker.counted(port)
-        off = differing(got, expected(logs[name]))
+        off = differing(got, web_totals(logs[name]))
         check(f"{name}: by its own log", not off, f"{off} {tracker.last}")
         off = differing(got, did[name])
         check(f"{name}: by its clients", not off and did[name]["aborted"],

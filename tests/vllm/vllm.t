@@ -21,8 +21,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
 import streams
 import tap
-from host import O, wait
-from tap import free_port
+from host import O
+from tap import free_port, wait
 
 VENV = os.environ.get("VENV", f"{O}/vllm/venv")
 MOETOP = f"{O}/moetop"
