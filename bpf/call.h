@@ -73,13 +73,15 @@ static __always_inline void call_kind_arm64(struct call *c, __u64 number)
 /* What is read besides the arguments that give the bytes; constants. */
 enum { CALL_FD = 1, CALL_FLAGS = 2 };
 
-/*
- * The call that is about to return.  The verifier knows what the registers are,
- * so they are read without a helper each.
- */
+#ifndef call_registers /* as the call found them; the verifier knows their type,
+			* so that each is read without a helper */
+#define call_registers() ((void *)bpf_task_pt_regs(bpf_get_current_task_btf()))
+#endif
+
+/* The call that is about to return. */
 static __always_inline void call_read(struct call *c, __u32 parts)
 {
-	void *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	void *regs = call_registers();
 	struct pt_regs___x86 *x86 = regs;
 	struct pt_regs___arm64 *arm = regs;
 	__u64 arg4 = 0, number;
@@ -136,12 +138,12 @@ static __always_inline void call_open(const struct call *c, struct reader *r,
 }
 
 static __always_inline void call_sent(struct conn *c, const struct call *call,
-				      __u32 bytes)
+				      __u32 bytes, __u64 now)
 {
 	struct reader r;
 
 	call_open(call, &r, bytes);
-	conn_sent(c, &r, bpf_ktime_get_ns());
+	conn_sent(c, &r, now);
 }
 
 /* flags: the call's own, or what the kernel made of them */
@@ -159,12 +161,12 @@ call_received(struct conn *c, const struct call *call, __u32 bytes, __u32 flags)
 #define CALL_TAKES_NOTHING (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)
 
 /* The call that is about to return has sent so many bytes. */
-static __always_inline int returning_sent(struct conn *c, int bytes)
+static __always_inline int returning_sent(struct conn *c, int bytes, __u64 now)
 {
 	struct call call;
 
 	call_read(&call, 0);
-	call_sent(c, &call, (__u32)bytes);
+	call_sent(c, &call, (__u32)bytes, now);
 	return 0;
 }
 

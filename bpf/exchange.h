@@ -137,6 +137,7 @@ static __always_inline void response_resumed(struct conn *c, __u64 now)
 {
 	c->out.flags &= (__u16)~HTTP_PROBE;
 	response_begin(c);
+	c->answer.counted = 0;
 	c->answer.sse = (struct sse){ 0 };
 	sse_chunk_begin(&c->answer.sse, c->out.left - 2);
 	exchange_add(counters.resyncs, 1);
@@ -392,6 +393,22 @@ HTTP_GLOBAL int response_step(READER_PARAM struct conn *c, struct reader *r,
 }
 
 /*
+ * One more event of a response.  The request is looked at only where it may have
+ * ended since the last one: it lies far from all else that an event needs.
+ */
+static __always_inline void response_event(struct conn *c, __u64 now)
+{
+	__u32 timed = c->out.flags & HTTP_CHUNKED;
+
+	if (c->answer.counted && !c->closed)
+		answer_count(&c->answer,
+			     slot_word(SLOT_STREAMING, c->answer.counted - 1u),
+			     timed, now);
+	else
+		answer_event(&c->answer, response_slot(c), timed, now);
+}
+
+/*
  * What nearly every call on an event stream sends: one whole chunk, an event
  * that is not the first.  1: so it was.  Leaves the state as response_step
  * would, at a third of the cost.
@@ -412,8 +429,7 @@ static __always_inline int response_quick(READER_PARAM struct conn *c,
 	data = r->piece - line - 2;
 	if (!line || !sse_quick(&c->answer.sse, data))
 		return 0;
-	answer_event(&c->answer, response_slot(c), s->flags & HTTP_CHUNKED,
-		     now);
+	response_event(c, now);
 	c->answer.body_bytes += data;
 	reader_skip(r, r->piece);
 	return 1;

@@ -78,15 +78,15 @@ enum {
 
 struct http_stream {
 	__u64 left;   /* of the body or chunk; the number being read before */
-	__u64 hash;   /* request: FNV-1a of the path */
-	__u32 method; /* request: first four bytes, first byte highest */
-	__u32 path_bytes;
 	__u16 status; /* response */
 	__u16 flags;
 	__u8 state;
-	__u8 field; /* of the first line: 0, 1, 2 */
-	__u8 match; /* header names still possible, then the one found */
-	__u8 pos;   /* in the pattern being matched; 0: line is empty */
+	__u8 field;   /* of the first line: 0, 1, 2 */
+	__u8 match;   /* header names still possible, then the one found */
+	__u8 pos;     /* in the pattern being matched; 0: line is empty */
+	__u64 hash;   /* request: FNV-1a of the path */
+	__u32 method; /* request: first four bytes, first byte highest */
+	__u32 path_bytes;
 	char path[HTTP_PATH_TAIL]; /* its last bytes, path_bytes & 63 is next */
 };
 

@@ -115,6 +115,8 @@ struct tcp_sock {
 	__u32 copied_seq;
 	__u32 data_segs_out;
 	__u64 bytes_received;
+	__u32 write_seq, snd_nxt;
+	__u64 tcp_clock_cache; /* when it last sent or was about to, ns */
 } CO_RE;
 
 struct inode {
@@ -137,6 +139,7 @@ struct files_struct {
 } CO_RE;
 
 struct task_struct {
+	void *stack;
 	int tgid;
 	struct files_struct *files;
 } CO_RE;

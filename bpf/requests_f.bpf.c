@@ -15,7 +15,7 @@ int BPF_PROG(on_send, struct sock *sk, void *m, __u64 n, int ret)
 {
 	struct conn *c = ret > 0 ? conn_of(sk) : NULL;
 
-	return c ? returning_sent(c, ret) : 0;
+	return c ? returning_sent(c, ret, bpf_ktime_get_ns()) : 0;
 }
 
 static __always_inline int received(struct sock *sk, int ret)
@@ -54,7 +54,7 @@ int BPF_PROG(on_unix_send, struct socket *s, void *m, __u64 n, int ret)
 	if (ret <= 0)
 		return unix_nothing(sk, ret);
 	c = conn_of(sk);
-	return c ? returning_sent(c, ret) : 0;
+	return c ? returning_sent(c, ret, bpf_ktime_get_ns()) : 0;
 }
 
 SEC("fexit/unix_stream_recvmsg")

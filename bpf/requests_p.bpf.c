@@ -96,7 +96,7 @@ int on_send(void *regs)
 	struct sock *sk = leave();
 	struct conn *c = sk && ret > 0 ? conn_find(sk) : NULL;
 
-	return c ? returning_sent(c, ret) : 0;
+	return c ? returning_sent(c, ret, bpf_ktime_get_ns()) : 0;
 }
 
 SEC("kretprobe/tcp_recvmsg")
@@ -133,7 +133,7 @@ int on_unix_send(void *regs)
 	if (ret <= 0)
 		return unix_nothing(sk, ret);
 	c = conn_of(sk);
-	return c ? returning_sent(c, ret) : 0;
+	return c ? returning_sent(c, ret, bpf_ktime_get_ns()) : 0;
 }
 
 SEC("kretprobe/unix_stream_recvmsg")

@@ -51,7 +51,7 @@ int on_exit(struct bpf_raw_tracepoint_args *ctx)
 	if (!c)
 		return 0;
 	if (call.sends)
-		call_sent(c, &call, (__u32)ret);
+		call_sent(c, &call, (__u32)ret, bpf_ktime_get_ns());
 	else if (!(call.flags & CALL_TAKES_NOTHING))
 		call_received(c, &call, (__u32)ret, call.flags);
 	return 0;

@@ -39,7 +39,7 @@ struct tracker_shared {
 	__u64 listens; /* times that a TCP socket began or ceased to listen */
 	__u64 listeners; /* sum over those that the walk saw, and who holds them */
 	__u32 tls_returns; /* that of SSL_write should be probed (libssl.h) */
-	__u32 pad;
+	__u32 registers; /* of a system call, where on its stack; 0: not known */
 };
 
 #endif

@@ -59,7 +59,9 @@ struct answer {
 	__u64 body_bytes;
 	__u32 events;
 	__u16 status;
-	__u16 pad;
+	__u8 counted; /* 1 + the endpoint of its last event; 0: none, or of no
+			 request */
+	__u8 pad;
 	struct sse sse;
 };
 
@@ -100,7 +102,7 @@ struct tls_state {
 /*
  * The order is that of use: what an event of a stream needs begins it, in the
  * two cache lines that the kernel's own header of a socket's storage (8 bytes)
- * begins; only the slot lies elsewhere.
+ * begins.
  */
 struct conn {
 	struct answer answer;
@@ -117,11 +119,11 @@ struct conn {
 	__u8 judged; /* by the walk, or younger than we */
 	__u8 responding;
 	__u8 pad;
+	__u64 closed; /* 0: open, else 1 + ENDED_*; before slots are closed */
 	struct http_stream out, in;
 	struct slot slots[EXCHANGE_SLOTS];
 	struct slot adopted;
 	__u64 known;       /* counted as a connection */
-	__u64 closed;      /* 0: open, else 1 + ENDED_* */
 	__u64 left_ns;     /* when the client closed */
 	__u32 over_pushed; /* requests that found no slot, by the receiver */
 	__u32 over_popped; /* and by the sender */
@@ -292,13 +294,12 @@ static __always_inline void answer_first(struct answer *a, struct slot *s,
 		histogram_add(EXCHANGE_TTFT, now - s->start_ns);
 }
 
-static __always_inline void answer_event(struct answer *a, struct slot *s,
+/* An event of the request whose slot has this state. */
+static __always_inline void answer_count(struct answer *a, __u64 word,
 					 __u32 timed, __u64 now)
 {
-	__u64 word = s ? s->state : SLOT_FREE, gap = now - a->last_ns;
+	__u64 gap = now - a->last_ns;
 
-	if (word == SLOT_FREE)
-		return;
 	exchange_add(counters.events[slot_endpoint(word)], 1);
 	a->events++;
 	if (a->last_ns) {
@@ -308,6 +309,18 @@ static __always_inline void answer_event(struct answer *a, struct slot *s,
 			histogram_add(EXCHANGE_GAP, gap);
 	}
 	a->last_ns = now;
+}
+
+static __always_inline void answer_event(struct answer *a, const struct slot *s,
+					 __u32 timed, __u64 now)
+{
+	__u64 word = s ? s->state : SLOT_FREE;
+
+	a->counted = 0;
+	if (word == SLOT_FREE)
+		return;
+	a->counted = (__u8)(1 + slot_endpoint(word));
+	answer_count(a, word, timed, now);
 }
 
 #endif

@@ -317,6 +317,48 @@ static void histograms_hold_every_generation(void **state)
 
 /* ---- opening ------------------------------------------------------------- */
 
+/* How many gaps are at least so long. */
+static uint64_t gaps_from(uint64_t ns)
+{
+	struct request_histogram h;
+	uint64_t n = 0;
+
+	assert_int_equal(tracker_histogram(tracker, TRACKER_GAP, &h), 0);
+	for (uint32_t i = 0; i < HIST_BUCKETS; i++)
+		n += hist_bucket_low_ns(i + 1) > ns ? h.buckets[i] : 0;
+	return n;
+}
+
+/* TCP's own time of its last sending is not that of what it holds back.  Packets
+ * show no more than what it sends. */
+static void gaps_are_those_of_the_calls_whenever_tcp_sends(void **state)
+{
+	enum { EVENTS = 5, GAP_NS = 15000000 };
+	const struct timespec gap = { .tv_nsec = GAP_NS };
+	const char *rung = RUNG;
+	bool packets = rung && !strcmp(rung, "C");
+
+	(void)state;
+	for (int cork = 0; cork < 2 - packets; cork++) {
+		uint64_t was = gaps_from(GAP_NS), all = gaps_from(0);
+		struct pair p;
+
+		connect_pair(&p);
+		begin_stream(&p);
+		assert_int_equal(setsockopt(p.server, IPPROTO_TCP, TCP_CORK,
+					    &cork, sizeof(cork)),
+				 0);
+		for (int i = 0; i < EVENTS; i++) {
+			nanosleep(&gap, NULL);
+			say(p.server, EVENT);
+		}
+		assert_int_equal(gaps_from(0) - all, EVENTS);
+		assert_int_equal(gaps_from(GAP_NS) - was, EVENTS);
+		abort_all(&p, 1, false);
+		assert_true(comes_to_rest((uint64_t)cork + 1));
+	}
+}
+
 static void other_network_namespace_is_not_counted(void **state)
 {
 	struct tracker_config config = { .ports = &port,
@@ -420,6 +462,7 @@ int main(void)
 		test_on(ipv6_is_counted_like_ipv4),
 		test_on(unknown_path_is_classified_by_its_end),
 		test_on(histograms_hold_every_generation),
+		test_on(gaps_are_those_of_the_calls_whenever_tcp_sends),
 		test_on(other_network_namespace_is_not_counted),
 		test_on(without_privilege_the_reason_is_said),
 		test_on(bad_ports_are_refused),
