@@ -27,13 +27,51 @@ static __always_inline void tls_life(struct conn *c, int state, int error)
 	bpf_map_delete_elem(&tls_sockets, &socket);
 }
 
+/*
+ * The last of a socket; another one may get its address.  Twice, for two
+ * processors may have made two states of it (seats.h).
+ */
+static __always_inline int life_end(struct sock *sk)
+{
+	for (int i = 0; i < 2; i++) {
+		struct conn *c = conn_find(sk);
+
+		if (!c)
+			break;
+		conn_event(c, CONN_GONE, sk_read(sk, sk_err),
+			   bpf_ktime_get_ns());
+		if (c->tls.kind)
+			tls_life(c, TCP_CLOSE, sk_read(sk, sk_err));
+		h2_drop(c);
+		conn_leave(sk);
+	}
+	return 0;
+}
+
+SEC("tp_btf/tcp_destroy_sock")
+int BPF_PROG(on_destroy, struct sock *sk)
+{
+	return life_end(sk);
+}
+
+SEC("tp_btf/tcp_destroy_sock")
+int BPF_PROG(on_destroy_too, struct sock *sk)
+{
+	return life_end(sk);
+}
+
 static __always_inline int life_cycle(struct sock *sk, int before, int after)
 {
 	struct conn *c;
 
 	if (before == TCP_SYN_RECV && after == TCP_ESTABLISHED) {
-		if (!wanted(sk) || conn_find(sk))
+		if (!wanted(sk))
 			return 0;
+		c = conn_find(sk);
+		if (c && !c->closed)
+			return 0;
+		if (c) /* of another socket, whose last was not seen */
+			conn_leave(sk);
 		c = conn_new(sk);
 		if (c)
 			conn_fresh(c);
@@ -71,39 +109,6 @@ SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(on_state_too, struct sock *sk, int before, int after)
 {
 	return life_cycle(sk, before, after);
-}
-
-/* The last of a socket; another one may get its address. */
-static __always_inline int life_end(struct sock *sk)
-{
-	struct conn *c = conn_find(sk);
-
-	if (!c)
-		return 0;
-#ifdef SOCKETS_BY_ADDRESS
-	__u64 key = (__u64)sk;
-
-	conn_event(c, CONN_GONE, sk_read(sk, sk_err), bpf_ktime_get_ns());
-	if (c->tls.kind)
-		tls_life(c, TCP_CLOSE, sk_read(sk, sk_err));
-	h2_drop(c);
-	bpf_map_delete_elem(&conns, &key);
-#else
-	h2_drop(c);
-#endif
-	return 0;
-}
-
-SEC("tp_btf/tcp_destroy_sock")
-int BPF_PROG(on_destroy, struct sock *sk)
-{
-	return life_end(sk);
-}
-
-SEC("tp_btf/tcp_destroy_sock")
-int BPF_PROG(on_destroy_too, struct sock *sk)
-{
-	return life_end(sk);
 }
 
 #endif

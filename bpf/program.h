@@ -5,7 +5,8 @@
  * followed.  A source says first how it knows a socket:
  *
  *	nothing			the verifier knows the pointer: the state of the
- *				connection lies in the socket itself
+ *				connection lies in a seat (seats.h) or in the
+ *				socket itself
  *	SOCKETS_BY_ADDRESS	it is a number: the state is in a table, up to
  *				CONNECTIONS_MAX, and fields are copied out
  *	SOURCE_IS_PACKETS	bytes are those of a packet
@@ -195,6 +196,13 @@ static __always_inline struct conn *conn_room(void *sk)
 	return bpf_map_lookup_elem(&conns, &key);
 }
 
+static __always_inline void conn_leave(void *sk)
+{
+	__u64 key = (__u64)sk;
+
+	bpf_map_delete_elem(&conns, &key);
+}
+
 #define sk_read(sk, ...) BPF_CORE_READ((struct sock *)(sk), __VA_ARGS__)
 #define sk_netns(sk) sk_read(sk, __sk_common.skc_net.net, ns.inum)
 #else
@@ -205,10 +213,16 @@ struct {
 	__type(value, struct conn);
 } conns SEC(".maps");
 
-#define conn_find(sk) ((struct conn *)bpf_sk_storage_get(&conns, sk, 0, 0))
-#define conn_room(sk)                                     \
-	((struct conn *)bpf_sk_storage_get(&conns, sk, 0, \
-					   BPF_SK_STORAGE_GET_F_CREATE))
+#define conn_stored(sk, flags) \
+	((struct conn *)bpf_sk_storage_get(&conns, sk, 0, flags))
+
+#ifdef SOURCE_IS_PACKETS
+#define conn_find(sk) conn_stored(sk, 0)
+#define conn_room(sk) conn_stored(sk, BPF_SK_STORAGE_GET_F_CREATE)
+#define conn_leave(sk) ((void)(sk)) /* the kernel does */
+#else
+#include "bpf/seats.h"
+#endif
 
 #define sk_read(sk, field) ((sk)->field)
 #define sk_netns(sk) ((sk)->__sk_common.skc_net.net->ns.inum)
