@@ -21,6 +21,7 @@ FUNC, SECTION = 2, 3  # types of a symbol
 BPF = 247
 SYMTAB, REL = 2, 9  # types of a section
 EXECUTABLE = 4
+UNDEFINED = 0  # section of a symbol that is elsewhere
 
 Header = collections.namedtuple("Header", "name type flags addr offset size"
                                 " link info align entsize")
@@ -90,10 +91,15 @@ def instructions(elf, section, function):
         at += 16 if op == LOAD_64 else 8
 
 
+KERNELS = object()  # a function of the kernel, which has a stack of its own
+
+
 def called(elf, section, relocations, at, op, imm):
     """Name of the function that a call, or a function's address, means."""
     symbol = relocations.get(at)
     step = 8 * (imm + 1) if op == CALL else imm
+    if symbol is not None and op == CALL and symbol.section == UNDEFINED:
+        return KERNELS
     if symbol is None:
         return elf.function_at(section, at + step)
     if symbol.info & 15 == SECTION:
@@ -123,9 +129,9 @@ def look(elf, section, function, relocations):
               op == LOAD_64 and (src == FUNCTION_ADDRESS or
                                  at in relocations)):
             name = called(elf, section, relocations, at, op, imm)
-            if name:
+            if name and name is not KERNELS:
                 calls.add(name)
-            elif op == CALL:
+            elif op == CALL and not name:
                 raise Bad(f"{function.name}: calls what is not there")
     return depth, calls
 
