@@ -73,8 +73,9 @@ static __always_inline void call_kind_arm64(struct call *c, __u64 number)
 /* What is read besides the arguments that give the bytes; constants. */
 enum { CALL_FD = 1, CALL_FLAGS = 2 };
 
-#ifndef call_registers /* as the call found them; the verifier knows their type,
-			* so that each is read without a helper */
+/* The registers of the call that is about to return.  The verifier knows their
+ * type, so that each is read without a helper. */
+#ifndef call_registers
 #define call_registers() ((void *)bpf_task_pt_regs(bpf_get_current_task_btf()))
 #endif
 

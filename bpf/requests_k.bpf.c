@@ -3,12 +3,7 @@
  *
  * sock_send_length and sock_recv_length, Linux >= 6.3.
  */
-#define call_registers() k_registers()
-static void *k_registers(void);
-
-#include "bpf/call.h"
-#include "bpf/existing.h"
-#include "bpf/life.h"
+#include "bpf/program.h"
 
 /* What the verifier shall take an address for.  Costs nothing, where a helper that
  * does the same takes as long as sixty instructions. */
@@ -32,6 +27,11 @@ static __always_inline void *k_registers(void)
 		shared.registers = (__u32)(at - stack);
 	return regs;
 }
+
+#define call_registers k_registers
+#include "bpf/call.h"
+#include "bpf/existing.h"
+#include "bpf/life.h"
 
 /*
  * When a call that is about to return sent its bytes.  TCP has just looked at the
