@@ -70,8 +70,10 @@ static __always_inline int life_cycle(struct sock *sk, int before, int after)
 		c = conn_find(sk);
 		if (c && !c->closed)
 			return 0;
-		if (c) /* of another socket, whose last was not seen */
+		if (c) { /* of another socket, whose last was not seen */
+			h2_drop(c);
 			conn_leave(sk);
+		}
 		c = conn_new(sk);
 		if (c)
 			conn_fresh(c);
