@@ -58,12 +58,17 @@ static __always_inline struct conn *conn_room(void *sk)
 {
 	struct conn *c = conn_find(sk);
 	struct seat *seat;
+	__u64 was;
 
 	if (c)
 		return c;
 	seat = seat_of(sk);
-	if (seat && !__sync_val_compare_and_swap(&seat->name, 0, seat_name(sk)))
-		return &seat->conn;
+	if (seat) {
+		was = __sync_val_compare_and_swap(&seat->name, 0,
+						  seat_name(sk));
+		if (!was || was == seat_name(sk)) /* meanwhile */
+			return &seat->conn;
+	}
 	return conn_stored(sk, BPF_SK_STORAGE_GET_F_CREATE);
 }
 
