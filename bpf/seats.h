@@ -44,13 +44,19 @@ static __always_inline struct seat *seat_of(void *sk)
 	return bpf_map_lookup_elem(&seats, &key);
 }
 
-static __always_inline struct conn *conn_find(void *sk)
+/* NULL: it has none. */
+static __always_inline struct seat *seat_held(void *sk)
 {
 	struct seat *seat = seat_of(sk);
 
-	if (seat && seat->name == seat_name(sk))
-		return &seat->conn;
-	return conn_stored(sk, 0);
+	return seat && seat->name == seat_name(sk) ? seat : NULL;
+}
+
+static __always_inline struct conn *conn_find(void *sk)
+{
+	struct seat *seat = seat_held(sk);
+
+	return seat ? &seat->conn : conn_stored(sk, 0);
 }
 
 /* NULL: the kernel has no memory for it. */
@@ -74,9 +80,9 @@ static __always_inline struct conn *conn_room(void *sk)
 
 static __always_inline void conn_leave(void *sk)
 {
-	struct seat *seat = seat_of(sk);
+	struct seat *seat = seat_held(sk);
 
-	if (!seat || seat->name != seat_name(sk))
+	if (!seat)
 		return;
 	__builtin_memset(&seat->conn, 0, sizeof(seat->conn));
 	__sync_lock_test_and_set(&seat->name, 0);

@@ -91,15 +91,10 @@ def instructions(elf, section, function):
         at += 16 if op == LOAD_64 else 8
 
 
-KERNELS = object()  # a function of the kernel, which has a stack of its own
-
-
 def called(elf, section, relocations, at, op, imm):
     """Name of the function that a call, or a function's address, means."""
     symbol = relocations.get(at)
     step = 8 * (imm + 1) if op == CALL else imm
-    if symbol is not None and op == CALL and symbol.section == UNDEFINED:
-        return KERNELS
     if symbol is None:
         return elf.function_at(section, at + step)
     if symbol.info & 15 == SECTION:
@@ -125,13 +120,16 @@ def look(elf, section, function, relocations):
             copied = dst
         elif kind == LDX and src == R10 or kind in (ST, STX) and dst == R10:
             depth = max(depth, -off)
+        elif (op == CALL and at in relocations and
+              relocations[at].section == UNDEFINED):
+            pass  # a function of the kernel, which has a stack of its own
         elif (op == CALL and src == TO_FUNCTION or
               op == LOAD_64 and (src == FUNCTION_ADDRESS or
                                  at in relocations)):
             name = called(elf, section, relocations, at, op, imm)
-            if name and name is not KERNELS:
+            if name:
                 calls.add(name)
-            elif op == CALL and not name:
+            elif op == CALL:
                 raise Bad(f"{function.name}: calls what is not there")
     return depth, calls
 

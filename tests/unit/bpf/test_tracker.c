@@ -315,8 +315,6 @@ static void histograms_hold_every_generation(void **state)
 	close(p.server);
 }
 
-/* ---- opening ------------------------------------------------------------- */
-
 /* How many gaps are at least so long. */
 static uint64_t gaps_from(uint64_t ns)
 {
@@ -358,6 +356,8 @@ static void gaps_are_those_of_the_calls_whenever_tcp_sends(void **state)
 		assert_true(comes_to_rest((uint64_t)cork + 1));
 	}
 }
+
+/* ---- opening ------------------------------------------------------------- */
 
 static void other_network_namespace_is_not_counted(void **state)
 {
