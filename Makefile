@@ -291,10 +291,10 @@ test-vllm: all
 # The request tracker against six HTTP servers, one by one: the table of
 # docs/REQUESTS.md.  Root, a quiet machine, ten minutes.
 soak-requests: all $(tools) $(soak_tools) deps-test
-	$(Q)O=$(O) tests/soak/requests.py $(SOAK)
-	$(Q)O=$(O) tests/soak/requests_attach.py 30
-	$(Q)O=$(O) tests/soak/requests_tls.py
-	$(Q)for t in $(soak_tools); do $$t || exit 1; done
+	$(Q)bad=0; export O=$(O); tests/soak/requests.py $(SOAK) || bad=1; \
+	    tests/soak/requests_attach.py 30 || bad=1; \
+	    tests/soak/requests_tls.py || bad=1; \
+	    for t in $(soak_tools); do $$t || bad=1; done; exit $$bad
 
 # Ten minutes of Prometheus in three formats, ten among slow clients and nonsense.
 soak-exporter: all deps-test

@@ -30,7 +30,6 @@ SHORT = (60, "seconds=300", "requests=100000", "events=3",
          "interval_us=1000", "ttft_us=4000", "think_us=0", "health=5",
          "more=200")
 EQUAL, ERROR, OFF = .97, .0005, .05  # of time, of the mean, of a percentile
-LATE = {"hypercorn": (.94, .0012)}  # calls its application that much later
 HEAD = ("server | streams | events/s | requests | left | events | counts | "
         "in flight equal, error | gauge equal, error | TTFT off | gap off")
 
@@ -64,10 +63,9 @@ def measure(name, streams, rung, tmp):
     front = trackers[1] if r.front else None
     counts = check_counts(title, r, tracker, front)
     equal, error, mean = S.in_flight(r, tracker)
-    share, most_off = LATE.get(name, (EQUAL, ERROR))
     check(f"{title}: in flight is the server's {equal:.2%} of the time, "
           f"off by {error:.3%} of {mean:.1f}",
-          equal >= share and (error <= most_off or streams == 1))
+          equal >= EQUAL and (error <= ERROR or streams == 1))
     read_equal, read_error, most = S.gauge_off(r, tracker)
     rows = S.percentiles(r, front or tracker)
     check(f"{title}: percentiles are the clients'",
